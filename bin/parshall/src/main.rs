@@ -1,0 +1,2 @@
+//! The `parshall` binary: the composition root.
+fn main() {}

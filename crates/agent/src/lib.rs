@@ -1,0 +1,1 @@
+//! The sFlow agent: drains sample rings, polls counters, builds and sends datagrams.

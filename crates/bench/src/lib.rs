@@ -1,0 +1,1 @@
+//! In-memory forwarding benches of whole graphs.

@@ -1,0 +1,2 @@
+//! Packet memory: pool, buffer metadata, frame.
+#![allow(unsafe_code)]

@@ -1,0 +1,1 @@
+//! The command socket and its client: one command, a file, or interactive.

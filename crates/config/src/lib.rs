@@ -1,0 +1,1 @@
+//! The YAML file: schema, checks with file, line and field, translation to commands.

@@ -1,0 +1,1 @@
+//! The state owner: interfaces, tables, settings; commands, diff and apply.

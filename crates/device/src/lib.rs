@@ -1,0 +1,1 @@
+//! What a driver offers: receive and transmit queues, capabilities.

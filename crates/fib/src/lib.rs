@@ -1,0 +1,2 @@
+//! Longest-prefix match, MPLS labels, adjacencies, load balance.
+#![allow(unsafe_code)]

@@ -1,0 +1,1 @@
+//! The laboratory: namespaces, traffic and a collector around a running router.

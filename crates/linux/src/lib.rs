@@ -1,0 +1,2 @@
+//! The one choke point for Linux: namespaces, links, addresses, ioctls, affinity.
+#![allow(unsafe_code)]

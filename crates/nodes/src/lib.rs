@@ -1,0 +1,2 @@
+//! The forwarding nodes, one file each.
+#![allow(unsafe_code)]

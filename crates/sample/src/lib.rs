@@ -1,0 +1,1 @@
+//! Packet sampling: skip arithmetic, pool and drop accounting, sample record.

@@ -1,0 +1,1 @@
+//! sFlow v5 structures, encode and decode, text, CSV and JSON printers.

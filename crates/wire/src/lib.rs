@@ -1,0 +1,1 @@
+//! Packet codecs: bytes in, bytes out, one file per protocol.
