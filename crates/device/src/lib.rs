@@ -1,1 +1,176 @@
-//! What a driver offers: receive and transmit queues, capabilities.
+//! What a driver offers to the rest of the house.
+//!
+//! A driver comes in three parts. The [`Device`] is the control side: one owner, the control thread,
+//! sets state, MTU and addresses and asks what is there. Its receive and transmit queues are the data
+//! side: each is moved into one worker and used by it alone. Nothing here names a driver or a protocol.
+
+use std::fmt;
+use std::os::fd::RawFd;
+
+use parshall_buffer::{BufferIndex, Frame, Pool};
+
+/// What one [`RxQueue::poll`] brought in besides the packets themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxBurst {
+    /// Bytes of all packets added to the frame, chains included.
+    pub bytes: u64,
+    /// Packets the device or the kernel lost before we saw them, since the last poll.
+    pub missed: u64,
+    /// Packets taken from the device and thrown away because no buffer was free.
+    pub no_buffer: u64,
+    /// Packets taken from the device and thrown away as unusable (shorter than a link-layer header).
+    pub errors: u64,
+}
+
+/// A receive queue, owned by one worker.
+pub trait RxQueue: Send {
+    /// Adds received packets to `frame` (which is empty), never waiting.
+    ///
+    /// Every packet added starts at its link-layer header, is at least 14 bytes long, and has fresh
+    /// metadata: `*pool.meta_mut(b) = Meta::received(offset, len, rx_if)`, plus chain fields. `now` is
+    /// the worker's clock in nanoseconds (monotonic).
+    fn poll(&mut self, pool: &mut Pool, frame: &mut Frame, now: u64) -> RxBurst;
+
+    /// Descriptor that becomes readable when packets wait; `None` for queues that make their own.
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
+    /// When the queue wants to be polled next although its descriptor says nothing (monotonic ns):
+    /// a paced generator. `None` = no wish; a time in the past = keep polling.
+    fn due(&self, _now: u64) -> Option<u64> {
+        None
+    }
+}
+
+/// A transmit queue, owned by one worker.
+pub trait TxQueue: Send {
+    /// Takes packets in order and says how many: all, or fewer when the device is full. Those taken are
+    /// the queue's to free (at once, or when the device is done); the rest stays the caller's.
+    fn transmit(&mut self, pool: &mut Pool, packets: &[BufferIndex], now: u64) -> TxBurst;
+
+    /// Frees what the device has finished with, and gets waiting work going; called once in a while.
+    fn flush(&mut self, _pool: &mut Pool) {}
+
+    /// Gives up all buffers before the queue goes away.
+    fn close(&mut self, pool: &mut Pool) {
+        self.flush(pool);
+    }
+}
+
+/// Outcome of one [`TxQueue::transmit`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxBurst {
+    /// Packets taken, from the front.
+    pub taken: usize,
+    /// Of those taken, how many the device refused for good (already freed).
+    pub errors: usize,
+}
+
+impl TxBurst {
+    /// All `n` taken, none failed.
+    pub fn all(n: usize) -> TxBurst {
+        TxBurst { taken: n, errors: 0 }
+    }
+}
+
+/// Duplex of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Duplex {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// Both ways at once.
+    Full,
+    /// One way at a time.
+    Half,
+}
+
+/// What is known of a device now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Kind, in VPP's words: "pg", "virtio" (taps), "af-packet", "Loopback", "pcap".
+    pub kind: &'static str,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// Largest frame without FCS that the device carries, in bytes.
+    pub max_frame: u32,
+    /// Speed in bits per second, 0 = unknown.
+    pub speed: u64,
+    /// Duplex.
+    pub duplex: Duplex,
+    /// Whether the link is there.
+    pub link_up: bool,
+    /// Index of the Linux interface behind it, if there is one.
+    pub os_index: Option<u32>,
+    /// Receive queues.
+    pub rx_queues: usize,
+    /// Transmit queues.
+    pub tx_queues: usize,
+    /// One line for `show hardware-interfaces`.
+    pub detail: String,
+}
+
+/// The control side of a device. Dropping it releases what it holds of the system; its queues have
+/// been dropped before.
+pub trait Device: Send {
+    /// What is known of the device now (asks the system where that is needed).
+    fn info(&self) -> DeviceInfo;
+
+    /// Takes the data side out: at most `workers` receive queues and exactly `workers` transmit queues.
+    /// `if_index` is what packets are stamped with. Called once.
+    ///
+    /// # Errors
+    /// When the system refuses a queue.
+    fn queues(&mut self, if_index: u32, workers: usize) -> Result<Queues, DeviceError>;
+
+    /// Brings the device up or down.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn set_admin(&mut self, up: bool) -> Result<(), DeviceError>;
+
+    /// Sets the Ethernet address.
+    ///
+    /// # Errors
+    /// When the device cannot or the system refuses.
+    fn set_mac(&mut self, mac: [u8; 6]) -> Result<(), DeviceError>;
+
+    /// Sets the largest frame (without FCS) to carry.
+    ///
+    /// # Errors
+    /// When it is out of the device's range or the system refuses.
+    fn set_max_frame(&mut self, bytes: u32) -> Result<(), DeviceError>;
+
+    /// Receives all frames, or only those for its own address, multicast and broadcast.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn set_promiscuous(&mut self, on: bool) -> Result<(), DeviceError>;
+}
+
+/// The data side of a device.
+#[derive(Default)]
+pub struct Queues {
+    /// Receive queues.
+    pub rx: Vec<Box<dyn RxQueue>>,
+    /// Transmit queues, one a worker.
+    pub tx: Vec<Box<dyn TxQueue>>,
+}
+
+impl fmt::Debug for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queues {{ rx: {}, tx: {} }}", self.rx.len(), self.tx.len())
+    }
+}
+
+/// Why a device did not do what it was asked: what was tried, on what, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceError(pub String);
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DeviceError {}
