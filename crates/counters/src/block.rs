@@ -1,0 +1,215 @@
+//! The counter blocks of a worker.
+//!
+//! A [`Counter`] has one writer, so counting is a plain load and store (no locked instruction), and
+//! any reader sees a whole value. Sums over workers are made by the reader.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+use crate::DropReason;
+
+/// A 64-bit counter with one writer and any number of readers.
+#[derive(Default, Debug)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`. Only the owning worker may call this.
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+    /// The value now.
+    #[inline(always)]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+    /// Sets the value. Only the owning worker may call this.
+    #[inline(always)]
+    pub fn set(&self, v: u64) {
+        self.0.store(v, Ordering::Relaxed);
+    }
+}
+
+macro_rules! counter_block {
+    ($(#[$doc:meta])* $block:ident, $totals:ident { $($(#[$fdoc:meta])* $field:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Default, Debug)]
+        #[repr(align(64))]
+        pub struct $block { $($(#[$fdoc])* pub $field: Counter,)* }
+
+        /// The same as plain numbers: a snapshot, a sum, or a difference.
+        #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize)]
+        pub struct $totals { $($(#[$fdoc])* pub $field: u64,)* }
+
+        impl $block {
+            /// Adds the present values to `sum`.
+            pub fn add_to(&self, sum: &mut $totals) {
+                $(sum.$field = sum.$field.wrapping_add(self.$field.get());)*
+            }
+        }
+        impl $totals {
+            /// What was added since `earlier`.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($field: self.$field.wrapping_sub(earlier.$field),)* }
+            }
+        }
+    };
+}
+
+counter_block! {
+    /// Counters of one interface in one worker. Packets and bytes are of link-layer frames without FCS.
+    IfCounters, IfTotals {
+        /// Frames received.
+        rx_packets,
+        /// Bytes received.
+        rx_bytes,
+        /// Frames received with a multicast (not broadcast) destination.
+        rx_multicast,
+        /// Frames received with the broadcast destination.
+        rx_broadcast,
+        /// Frames received that were dropped, whatever the reason.
+        rx_drops,
+        /// Frames the device handed over broken.
+        rx_errors,
+        /// Frames the device or the kernel lost before we saw them.
+        rx_missed,
+        /// Frames thrown away because no buffer was free.
+        rx_no_buffer,
+        /// Frames received that the router itself consumed.
+        punts,
+        /// Frames sent.
+        tx_packets,
+        /// Bytes sent.
+        tx_bytes,
+        /// Frames sent with a multicast (not broadcast) destination.
+        tx_multicast,
+        /// Frames sent with the broadcast destination.
+        tx_broadcast,
+        /// Frames that could not be sent: queue full, interface down, too long.
+        tx_drops,
+        /// Frames the device refused.
+        tx_errors,
+        /// Frames that passed the receive sampler: the sFlow sample pool.
+        sample_pool,
+        /// Samples lost because the sample ring was full.
+        sample_drops,
+        /// Samples taken.
+        samples,
+    }
+}
+
+counter_block! {
+    /// Counters of one graph node in one worker.
+    NodeCounters, NodeTotals {
+        /// Times the node was called.
+        calls,
+        /// Packets it was called with.
+        vectors,
+        /// Time-stamp counter ticks spent.
+        clocks,
+    }
+}
+
+/// All counters of one worker. Interfaces and nodes are addressed by their number.
+pub struct WorkerCounters {
+    /// By interface index.
+    pub interfaces: Box<[IfCounters]>,
+    /// By node number.
+    pub nodes: Box<[NodeCounters]>,
+    /// Drops by `node * DropReason::COUNT + reason`.
+    errors: Box<[Counter]>,
+    /// Packets received from drivers.
+    pub received: Counter,
+    /// Packets handed to drivers.
+    pub transmitted: Counter,
+    /// Packets the router consumed: answered, learned from, or handed to the control thread.
+    pub punted: Counter,
+    /// Packets dropped.
+    pub dropped: Counter,
+    /// Packets the router made itself: ICMP errors, ARP, fragments beyond the first.
+    pub originated: Counter,
+    /// Packets waiting in hold queues for a neighbour (a level, not a count).
+    pub held: Counter,
+    /// Turns of the worker's loop.
+    pub loops: Counter,
+    /// Times it went to sleep.
+    pub sleeps: Counter,
+}
+
+impl WorkerCounters {
+    /// Zeroed counters for so many interfaces and nodes.
+    pub fn new(interfaces: usize, nodes: usize) -> WorkerCounters {
+        fn many<T: Default>(n: usize) -> Box<[T]> {
+            (0..n).map(|_| T::default()).collect()
+        }
+        WorkerCounters {
+            interfaces: many(interfaces),
+            nodes: many(nodes),
+            errors: many(nodes * DropReason::COUNT),
+            received: Counter::default(),
+            transmitted: Counter::default(),
+            punted: Counter::default(),
+            dropped: Counter::default(),
+            originated: Counter::default(),
+            held: Counter::default(),
+            loops: Counter::default(),
+            sleeps: Counter::default(),
+        }
+    }
+
+    /// Counters of one interface, when it is in range.
+    #[inline(always)]
+    pub fn interface(&self, index: u32) -> Option<&IfCounters> {
+        self.interfaces.get(index as usize)
+    }
+
+    /// Counts `n` drops by `reason` in `node`.
+    #[inline]
+    pub fn drop_at(&self, node: u16, reason: u16, n: u64) {
+        if let Some(c) = self.errors.get(usize::from(node) * DropReason::COUNT + usize::from(reason)) {
+            c.add(n);
+        }
+    }
+
+    /// Drops by `reason` in `node`.
+    pub fn drops_at(&self, node: u16, reason: DropReason) -> u64 {
+        self.errors.get(usize::from(node) * DropReason::COUNT + reason as usize).map_or(0, Counter::get)
+    }
+
+    /// Every (node, reason, count) that is not zero.
+    pub fn drops(&self) -> impl Iterator<Item = (u16, DropReason, u64)> + '_ {
+        self.errors.iter().enumerate().filter(|(_, c)| c.get() != 0).filter_map(|(i, c)| {
+            let reason = DropReason::ALL.get(i % DropReason::COUNT)?;
+            Some(((i / DropReason::COUNT) as u16, *reason, c.get()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_kept_by_node_and_reason() {
+        let w = WorkerCounters::new(2, 3);
+        w.drop_at(1, DropReason::NoRoute.code(), 4);
+        w.drop_at(9, DropReason::NoRoute.code(), 4);
+        assert_eq!(w.drops().collect::<Vec<_>>(), [(1, DropReason::NoRoute, 4)]);
+        assert_eq!(w.drops_at(1, DropReason::NoRoute), 4);
+        assert!(w.interface(2).is_none());
+    }
+
+    #[test]
+    fn totals_subtract() {
+        let c = IfCounters::default();
+        let mut a = IfTotals::default();
+        c.rx_packets.add(5);
+        c.add_to(&mut a);
+        c.rx_packets.add(2);
+        let mut b = IfTotals::default();
+        c.add_to(&mut b);
+        assert_eq!(b.since(&a).rx_packets, 2);
+    }
+}
