@@ -1,1 +1,29 @@
-//! sFlow v5 structures, encode and decode, text, CSV and JSON printers.
+//! sFlow version 5 on the wire and on the page.
+//!
+//! What lives here, each in a folder or file of that name:
+//!
+//! - [`xdr`]: the bounds-checked reader and the writer helpers every structure is built from (RFC 4506).
+//! - [`record`]: one typed structure per flow and counter record, declared once, encoded and decoded alike.
+//! - [`builder`]: [`DatagramBuilder`], which fills datagrams of bounded size without allocating per sample.
+//! - [`datagram`]: [`Datagram`], which walks a received datagram lazily and trusts none of it.
+//! - [`reason`]: the drop reason numbers and names.
+//!
+//! The crate is pure: no clock, no socket, no thread. It follows `sflow_version_5.txt`, its errata and the discarded packet
+//! extension (`sflow_drops.txt`) of sflow.org. Nothing here panics on input, and no count off the wire sizes an allocation.
+
+pub mod builder;
+pub mod datagram;
+pub mod reason;
+pub mod record;
+pub mod types;
+pub mod xdr;
+
+pub use builder::{
+    CounterSampleHead, DatagramBuilder, DiscardSampleHead, FlowSampleHead, PushError, SampleToSend,
+};
+pub use datagram::{
+    CounterSample, Datagram, DiscardSample, FlowSample, RawRecord, Records, Sample, Samples,
+};
+pub use record::{CounterRecord, FlowRecord};
+pub use types::{Address, DataSource, Interface, InterfaceKind, Tag};
+pub use xdr::{DecodeError, ErrorKind};
