@@ -25,7 +25,13 @@ pub struct Frame {
 
 impl Default for Frame {
     fn default() -> Self {
-        Frame { len: 0, rx_if: IF_MIXED, tx_if: IF_MIXED, traced: false, idx: [BufferIndex(0); FRAME_SIZE] }
+        Frame {
+            len: 0,
+            rx_if: IF_MIXED,
+            tx_if: IF_MIXED,
+            traced: false,
+            idx: [BufferIndex(0); FRAME_SIZE],
+        }
     }
 }
 

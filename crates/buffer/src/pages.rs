@@ -42,7 +42,12 @@ impl Mapping {
         let rounded = len.div_ceil(HUGE).max(1) * HUGE;
         if let Ok(map) = mmap(rounded, libc::MAP_HUGETLB | libc::MAP_POPULATE) {
             let base = NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-            return Ok(Mapping { base, map, map_len: rounded, kind: PageKind::Huge });
+            return Ok(Mapping {
+                base,
+                map,
+                map_len: rounded,
+                kind: PageKind::Huge,
+            });
         }
         let map_len = rounded + HUGE;
         let map = mmap(map_len, 0)?;
@@ -53,7 +58,12 @@ impl Mapping {
         // only means smaller pages.
         unsafe { libc::madvise(base.cast(), rounded, libc::MADV_HUGEPAGE) };
         let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Mapping { base, map, map_len, kind: PageKind::Transparent })
+        Ok(Mapping {
+            base,
+            map,
+            map_len,
+            kind: PageKind::Transparent,
+        })
     }
 
     /// First byte, 2 MiB aligned.
@@ -74,7 +84,11 @@ fn mmap(len: usize, extra: libc::c_int) -> io::Result<*mut libc::c_void> {
             0,
         )
     };
-    if p == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(p) }
+    if p == libc::MAP_FAILED {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(p)
+    }
 }
 
 impl Drop for Mapping {

@@ -135,7 +135,10 @@ impl Pool {
         for &b in packets {
             self.mark(b, false);
         }
-        debug_assert!(self.free.len() + packets.len() <= self.count as usize, "more freed than taken");
+        debug_assert!(
+            self.free.len() + packets.len() <= self.count as usize,
+            "more freed than taken"
+        );
         self.free.extend_from_slice(packets);
     }
 
@@ -144,7 +147,12 @@ impl Pool {
         #[cfg(debug_assertions)]
         {
             let was = std::mem::replace(&mut self.taken[_b.0 as usize], _taken);
-            assert!(was != _taken, "buffer {} {}", _b.0, if _taken { "taken twice" } else { "freed twice" });
+            assert!(
+                was != _taken,
+                "buffer {} {}",
+                _b.0,
+                if _taken { "taken twice" } else { "freed twice" }
+            );
         }
     }
 
@@ -176,7 +184,12 @@ impl Pool {
         let p = self.at(b);
         // SAFETY: metadata and room are disjoint parts of one stride inside the mapping; `&mut self`
         // makes these the only references into the pool.
-        unsafe { (&mut *p.cast::<Meta>(), &mut *p.add(META_SIZE).cast::<[u8; ROOM]>()) }
+        unsafe {
+            (
+                &mut *p.cast::<Meta>(),
+                &mut *p.add(META_SIZE).cast::<[u8; ROOM]>(),
+            )
+        }
     }
     /// Metadata and the whole room, to read together.
     #[inline(always)]

@@ -17,7 +17,10 @@ impl Counter {
     /// Adds `n`. Only the owning worker may call this.
     #[inline(always)]
     pub fn add(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(n),
+            Ordering::Relaxed,
+        );
     }
     /// The value now.
     #[inline(always)]
@@ -168,22 +171,31 @@ impl WorkerCounters {
     /// Counts `n` drops by `reason` in `node`.
     #[inline]
     pub fn drop_at(&self, node: u16, reason: u16, n: u64) {
-        if let Some(c) = self.errors.get(usize::from(node) * DropReason::COUNT + usize::from(reason)) {
+        if let Some(c) = self
+            .errors
+            .get(usize::from(node) * DropReason::COUNT + usize::from(reason))
+        {
             c.add(n);
         }
     }
 
     /// Drops by `reason` in `node`.
     pub fn drops_at(&self, node: u16, reason: DropReason) -> u64 {
-        self.errors.get(usize::from(node) * DropReason::COUNT + reason as usize).map_or(0, Counter::get)
+        self.errors
+            .get(usize::from(node) * DropReason::COUNT + reason as usize)
+            .map_or(0, Counter::get)
     }
 
     /// Every (node, reason, count) that is not zero.
     pub fn drops(&self) -> impl Iterator<Item = (u16, DropReason, u64)> + '_ {
-        self.errors.iter().enumerate().filter(|(_, c)| c.get() != 0).filter_map(|(i, c)| {
-            let reason = DropReason::ALL.get(i % DropReason::COUNT)?;
-            Some(((i / DropReason::COUNT) as u16, *reason, c.get()))
-        })
+        self.errors
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| c.get() != 0)
+            .filter_map(|(i, c)| {
+                let reason = DropReason::ALL.get(i % DropReason::COUNT)?;
+                Some(((i / DropReason::COUNT) as u16, *reason, c.get()))
+            })
     }
 }
 

@@ -69,7 +69,10 @@ pub struct TxBurst {
 impl TxBurst {
     /// All `n` taken, none failed.
     pub fn all(n: usize) -> TxBurst {
-        TxBurst { taken: n, errors: 0 }
+        TxBurst {
+            taken: n,
+            errors: 0,
+        }
     }
 }
 
@@ -159,7 +162,12 @@ pub struct Queues {
 
 impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Queues {{ rx: {}, tx: {} }}", self.rx.len(), self.tx.len())
+        write!(
+            f,
+            "Queues {{ rx: {}, tx: {} }}",
+            self.rx.len(),
+            self.tx.len()
+        )
     }
 }
 

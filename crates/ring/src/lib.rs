@@ -84,7 +84,18 @@ pub fn ring<T: Default + Send>(size: usize) -> (Producer<T>, Consumer<T>) {
         tail: Line(AtomicUsize::new(0)),
         overflows: Line(AtomicU64::new(0)),
     });
-    (Producer { ring: ring.clone(), tail: 0, head_seen: 0 }, Consumer { ring, head: 0, tail_seen: 0 })
+    (
+        Producer {
+            ring: ring.clone(),
+            tail: 0,
+            head_seen: 0,
+        },
+        Consumer {
+            ring,
+            head: 0,
+            tail_seen: 0,
+        },
+    )
 }
 
 impl<T: Send> Producer<T> {
@@ -201,7 +212,10 @@ mod tests {
         }
         assert_eq!(c.overflows(), 2);
         assert_eq!(c.len(), 4);
-        assert_eq!((0..5).map(|_| c.pop()).collect::<Vec<_>>(), [Some(0), Some(1), Some(2), Some(3), None]);
+        assert_eq!(
+            (0..5).map(|_| c.pop()).collect::<Vec<_>>(),
+            [Some(0), Some(1), Some(2), Some(3), None]
+        );
         assert!(p.push(9).is_ok());
         assert_eq!(c.pop(), Some(9));
     }

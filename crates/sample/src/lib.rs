@@ -33,6 +33,13 @@ pub struct SampleSlot {
 
 impl Default for SampleSlot {
     fn default() -> Self {
-        SampleSlot { rx_if: 0, tx_if: u32::MAX, rate: 0, frame_len: 0, header_len: 0, header: [0; MAX_HEADER] }
+        SampleSlot {
+            rx_if: 0,
+            tx_if: u32::MAX,
+            rate: 0,
+            frame_len: 0,
+            header_len: 0,
+            header: [0; MAX_HEADER],
+        }
     }
 }

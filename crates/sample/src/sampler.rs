@@ -17,7 +17,12 @@ pub struct Sampler {
 impl Sampler {
     /// A sampler at 1-in-`rate` (0 = off), its random sequence fixed by `seed`.
     pub fn new(rate: u32, seed: u64) -> Sampler {
-        let mut s = Sampler { rate: 0, skip: u64::MAX, state: seed ^ 0x9E37_79B9_7F4A_7C15, scale: 0.0 };
+        let mut s = Sampler {
+            rate: 0,
+            skip: u64::MAX,
+            state: seed ^ 0x9E37_79B9_7F4A_7C15,
+            scale: 0.0,
+        };
         s.set_rate(rate);
         s
     }
@@ -30,8 +35,16 @@ impl Sampler {
     /// Changes the rate; the next skip is drawn anew, which a geometric distribution allows at any time.
     pub fn set_rate(&mut self, rate: u32) {
         self.rate = rate.min(MAX_RATE);
-        self.scale = if self.rate > 1 { 1.0 / (-1.0 / f64::from(self.rate)).ln_1p() } else { 0.0 };
-        self.skip = if self.rate == 0 { u64::MAX } else { self.draw() };
+        self.scale = if self.rate > 1 {
+            1.0 / (-1.0 / f64::from(self.rate)).ln_1p()
+        } else {
+            0.0
+        };
+        self.skip = if self.rate == 0 {
+            u64::MAX
+        } else {
+            self.draw()
+        };
     }
 
     /// Takes `n` packets past the sampler. Usually that is one subtraction and `None`. Otherwise the
@@ -114,7 +127,11 @@ mod tests {
     #[test]
     fn frame_size_does_not_matter() {
         for frame in [1, 7, 256] {
-            assert_eq!(count(100, 42, 1_000_000, frame), count(100, 42, 1_000_000, 64), "frame {frame}");
+            assert_eq!(
+                count(100, 42, 1_000_000, frame),
+                count(100, 42, 1_000_000, 64),
+                "frame {frame}"
+            );
         }
     }
 

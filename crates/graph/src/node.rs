@@ -1,0 +1,174 @@
+//! What a node is: its description as data ([`NodeSpec`]) and its work ([`Node`]).
+
+use std::any::Any;
+
+use parshall_buffer::{BufferIndex, FRAME_SIZE, Frame, Pool};
+use parshall_counters::{DropReason, WorkerCounters};
+use parshall_rcu::Reader;
+
+use crate::TraceRecord;
+use crate::arc::Feature;
+
+/// Number of a node in the graph; lower numbers come earlier on a packet's way.
+pub type NodeId = u16;
+
+/// Verdict: drop the packet, its reason is in the metadata. See [`Ctx::drop_packet`].
+pub const DROP: u16 = 0xFFFF;
+/// Verdict: the node kept or freed the packet itself.
+pub const CONSUMED: u16 = 0xFFFE;
+/// Verdict: on to the next feature of the arc for this packet's interface, or to the arc's end.
+pub const CONTINUE: u16 = 0xFFFD;
+
+/// What kind of node it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeKind {
+    /// Gets its packets from other nodes.
+    Internal,
+    /// Stands for the receive queues of one kind of driver; never called, starts its arc.
+    Input,
+}
+
+/// A node described as data.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Name; VPP's where a VPP node does the same.
+    pub name: &'static str,
+    /// Internal or input.
+    pub kind: NodeKind,
+    /// Names of the nodes it can send to; a verdict is an index into this list.
+    pub next: &'static [&'static str],
+    /// Arc that [`CONTINUE`] enters, for a node that starts one.
+    pub starts: Option<&'static str>,
+    /// Arc the node is a feature of, for a node that [`CONTINUE`] walks along.
+    pub feature: Option<Feature>,
+    /// What the node did with a traced packet, in words.
+    pub format: fn(&TraceRecord) -> String,
+}
+
+impl NodeSpec {
+    /// An internal node that sends to `next`, shown in traces as its first bytes.
+    pub const fn new(name: &'static str, next: &'static [&'static str]) -> NodeSpec {
+        NodeSpec {
+            name,
+            kind: NodeKind::Internal,
+            next,
+            starts: None,
+            feature: None,
+            format: crate::hex_line,
+        }
+    }
+    /// An input node: packets of its driver start the arc `device-input`.
+    pub const fn input(name: &'static str) -> NodeSpec {
+        let mut s = NodeSpec::new(name, &[]);
+        s.kind = NodeKind::Input;
+        s.starts = Some("device-input");
+        s
+    }
+    /// The same, and [`CONTINUE`] enters `arc`.
+    #[must_use]
+    pub const fn starting(mut self, arc: &'static str) -> NodeSpec {
+        self.starts = Some(arc);
+        self
+    }
+    /// The same, as a feature of an arc.
+    #[must_use]
+    pub const fn feature(mut self, f: Feature) -> NodeSpec {
+        self.feature = Some(f);
+        self
+    }
+    /// The same, with a trace formatter.
+    #[must_use]
+    pub const fn format(mut self, f: fn(&TraceRecord) -> String) -> NodeSpec {
+        self.format = f;
+        self
+    }
+}
+
+/// What a node says of a whole frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dispatch {
+    /// All packets go the same way: the frame is handed on whole.
+    All(u16),
+    /// Each packet goes where `cx.next[i]` says, written for every packet of the frame.
+    Each,
+}
+
+/// A node's work. One instance per worker.
+pub trait Node: Send {
+    /// Takes a frame and says where its packets go.
+    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch;
+
+    /// When the node wants [`tick`](Node::tick) to be called next (monotonic ns), if at all.
+    fn deadline(&self) -> Option<u64> {
+        None
+    }
+    /// Called once the deadline has passed; packets leave through [`Ctx::emit`].
+    fn tick(&mut self, _cx: &mut Ctx<'_>) {}
+
+    /// A message of the control thread to this node. The node may take things out of it; what is left
+    /// goes back to the control thread to be freed there.
+    fn message(&mut self, _cx: &mut Ctx<'_>, _message: &mut (dyn Any + Send)) {}
+}
+
+/// What a node may use while it works.
+pub struct Ctx<'a> {
+    /// The worker's buffers.
+    pub pool: &'a mut Pool,
+    /// Verdicts by position in the frame, for [`Dispatch::Each`].
+    pub next: &'a mut [u16; FRAME_SIZE],
+    /// The worker's counters.
+    pub counters: &'a WorkerCounters,
+    /// Proof that published state may be read.
+    pub rcu: &'a Reader,
+    /// Monotonic time in ns, taken once a turn of the loop.
+    pub now: u64,
+    /// The node itself.
+    pub node: NodeId,
+    pub(crate) emitted: &'a mut Vec<(u16, BufferIndex)>,
+}
+
+impl Ctx<'_> {
+    /// Gives packet `b` at position `i` the verdict "dropped because of `reason`".
+    #[inline]
+    pub fn drop_packet(&mut self, i: usize, b: BufferIndex, reason: DropReason) {
+        self.pool.meta_mut(b).reason = reason.code();
+        self.next[i] = DROP;
+    }
+
+    /// Sends a packet that is not part of the frame (a new one, or one held back) to `next`, an index
+    /// into this node's list or one of the special verdicts. With [`DROP`] the reason is in its metadata.
+    #[inline]
+    pub fn emit(&mut self, next: u16, b: BufferIndex) {
+        self.emitted.push((next, b));
+    }
+
+    /// Counts a packet that the router made itself.
+    #[inline]
+    pub fn count_originated(&self, n: u64) {
+        self.counters.originated.add(n);
+    }
+
+    /// Counts a packet as dropped without dropping its buffer: an ICMP error is built in it.
+    pub fn count_dropped(&self, rx_if: u32, reason: DropReason) {
+        self.counters.dropped.add(1);
+        self.counters.drop_at(self.node, reason.code(), 1);
+        if let Some(c) = self.counters.interface(rx_if) {
+            c.rx_drops.add(1);
+        }
+    }
+
+    /// Counts a packet as consumed by the router.
+    pub fn count_punted(&self, rx_if: u32) {
+        self.counters.punted.add(1);
+        if let Some(c) = self.counters.interface(rx_if) {
+            c.punts.add(1);
+        }
+    }
+
+    /// Consumes packet `b` at position `i`: counts it as punted and frees it.
+    pub fn punt(&mut self, i: usize, b: BufferIndex) {
+        self.count_punted(self.pool.meta(b).rx_if);
+        self.pool.free(b);
+        self.next[i] = CONSUMED;
+    }
+}

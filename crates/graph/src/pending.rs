@@ -1,0 +1,198 @@
+//! Frames on their way: per slot what waits there, and a map of the slots where something waits.
+
+use std::collections::VecDeque;
+
+use parshall_buffer::{BufferIndex, Frame, IF_MIXED};
+
+use crate::structure::MAX_SLOTS;
+
+/// What waits at one slot, oldest first.
+#[derive(Default)]
+struct Slot {
+    full: VecDeque<Box<Frame>>,
+    open: Option<Box<Frame>>,
+}
+
+/// Frames waiting at slots, and the empty ones in stock.
+pub(crate) struct Pending {
+    slots: Vec<Slot>,
+    /// One bit a slot.
+    ready: [u64; MAX_SLOTS / 64],
+    /// One bit a word of `ready`.
+    words: u64,
+    stock: Vec<Box<Frame>>,
+    /// Frames made after the start because the stock was empty.
+    pub late_frames: u64,
+}
+
+impl Pending {
+    pub fn new(slots: usize, stock: usize) -> Pending {
+        Pending {
+            slots: (0..slots)
+                .map(|_| Slot {
+                    full: VecDeque::with_capacity(4),
+                    open: None,
+                })
+                .collect(),
+            ready: [0; MAX_SLOTS / 64],
+            words: 0,
+            stock: (0..stock).map(|_| Box::default()).collect(),
+            late_frames: 0,
+        }
+    }
+
+    /// An empty frame.
+    #[inline]
+    pub fn take(&mut self) -> Box<Frame> {
+        self.stock.pop().unwrap_or_else(|| {
+            self.late_frames += 1;
+            Box::default()
+        })
+    }
+
+    /// Takes an emptied frame back into stock.
+    #[inline]
+    pub fn put(&mut self, mut frame: Box<Frame>) {
+        frame.clear();
+        self.stock.push(frame);
+    }
+
+    #[inline(always)]
+    fn mark(&mut self, slot: usize) {
+        self.ready[slot / 64] |= 1 << (slot % 64);
+        self.words |= 1 << (slot / 64);
+    }
+
+    /// The next frame: of the lowest slot where one waits.
+    #[inline]
+    pub fn next(&mut self) -> Option<(usize, Box<Frame>)> {
+        if self.words == 0 {
+            return None;
+        }
+        let word = self.words.trailing_zeros() as usize;
+        let slot = word * 64 + self.ready[word].trailing_zeros() as usize;
+        let s = &mut self.slots[slot];
+        let frame = s.full.pop_front().or_else(|| s.open.take());
+        if s.open.is_none() && s.full.is_empty() {
+            self.ready[word] &= !(1 << (slot % 64));
+            if self.ready[word] == 0 {
+                self.words &= !(1 << word);
+            }
+        }
+        frame.map(|f| (slot, f))
+    }
+
+    /// Hands a whole frame to a slot.
+    #[inline]
+    pub fn hand_over(&mut self, slot: usize, frame: Box<Frame>) {
+        if frame.is_empty() {
+            return self.put(frame);
+        }
+        self.mark(slot);
+        match &mut self.slots[slot].open {
+            open @ None => *open = Some(frame),
+            Some(open) if open.room() >= frame.len() => {
+                merge_hints(open, frame.rx_if, frame.tx_if, frame.traced);
+                open.extend(frame.packets());
+                self.put(frame);
+            }
+            Some(_) => {
+                let s = &mut self.slots[slot];
+                s.full.extend(s.open.replace(frame));
+            }
+        }
+    }
+
+    /// Adds packets to what waits at a slot; the hints are those of the packets.
+    #[inline]
+    pub fn append(
+        &mut self,
+        slot: usize,
+        mut packets: &[BufferIndex],
+        rx_if: u32,
+        tx_if: u32,
+        traced: bool,
+    ) {
+        while !packets.is_empty() {
+            self.mark(slot);
+            if self.slots[slot].open.is_none() {
+                let mut fresh = self.take();
+                fresh.rx_if = rx_if;
+                fresh.tx_if = tx_if;
+                self.slots[slot].open = Some(fresh);
+            }
+            let s = &mut self.slots[slot];
+            let Some(open) = s.open.as_mut() else { return };
+            merge_hints(open, rx_if, tx_if, traced);
+            packets = &packets[open.extend(packets)..];
+            if open.room() == 0 {
+                s.full.extend(s.open.take());
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn merge_hints(open: &mut Frame, rx_if: u32, tx_if: u32, traced: bool) {
+    if open.rx_if != rx_if {
+        open.rx_if = IF_MIXED;
+    }
+    if open.tx_if != tx_if {
+        open.tx_if = IF_MIXED;
+    }
+    open.traced |= traced;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packets(n: usize) -> Vec<BufferIndex> {
+        vec![BufferIndex::default(); n]
+    }
+
+    fn frame(p: &mut Pending, n: usize, rx_if: u32) -> Box<Frame> {
+        let mut f = p.take();
+        f.extend(&packets(n));
+        f.rx_if = rx_if;
+        f
+    }
+
+    #[test]
+    fn lower_slots_come_first_and_order_is_kept() {
+        let mut p = Pending::new(200, 4);
+        p.append(150, &packets(300), 1, 2, false);
+        let f = frame(&mut p, 10, 1);
+        p.hand_over(3, f);
+        assert_eq!(p.next().map(|(s, f)| (s, f.len())), Some((3, 10)));
+        assert_eq!(
+            p.next().map(|(s, f)| (s, f.len(), f.rx_if, f.tx_if)),
+            Some((150, 256, 1, 2))
+        );
+        assert_eq!(
+            p.next().map(|(s, f)| (s, f.len(), f.rx_if)),
+            Some((150, 44, 1))
+        );
+        assert!(p.next().is_none());
+    }
+
+    #[test]
+    fn a_frame_alone_is_handed_over_without_copying() {
+        let mut p = Pending::new(4, 4);
+        let f = frame(&mut p, 200, 7);
+        let address = std::ptr::from_ref(&*f);
+        p.hand_over(1, f);
+        let f = frame(&mut p, 100, 8);
+        p.hand_over(1, f);
+        let (_, first) = p.next().unwrap();
+        assert!(std::ptr::eq(&*first, address) && first.rx_if == 7);
+        p.put(first);
+        let f = frame(&mut p, 56, 9);
+        p.hand_over(1, f);
+        let (_, merged) = p.next().unwrap();
+        assert_eq!((merged.len(), merged.rx_if), (156, IF_MIXED));
+        p.put(merged);
+        assert!(p.next().is_none());
+        assert_eq!(p.late_frames, 0);
+    }
+}

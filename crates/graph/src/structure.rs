@@ -1,0 +1,375 @@
+//! The shape of the graph: names, numbers, edges and arcs. Built once, shared by all workers.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::arc::{ArcEnd, ArcSpec, Arcs, BuiltArc, order};
+use crate::node::{NodeId, NodeSpec};
+
+/// Why a graph cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphError(pub String);
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for GraphError {}
+
+/// Sizes fixed when the process starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Interfaces that can exist, local0 included.
+    pub interfaces: usize,
+}
+
+/// Most slots (nodes and interfaces) the dispatcher's ready map can address.
+pub(crate) const MAX_SLOTS: usize = 64 * 64;
+
+/// Where [`crate::CONTINUE`] leads from a node.
+#[derive(Clone, Copy)]
+pub(crate) struct ArcPlace {
+    pub arc: usize,
+    /// Features before this number are behind the packet.
+    pub from: u32,
+}
+
+/// The built graph. Node numbers follow a packet's way: a node comes after those that send to it,
+/// as far as loops allow.
+pub struct Graph {
+    specs: Vec<NodeSpec>,
+    /// By node: verdict -> node number.
+    pub(crate) edges: Vec<Box<[NodeId]>>,
+    pub(crate) place: Vec<Option<ArcPlace>>,
+    pub(crate) arcs: Vec<BuiltArc>,
+    /// Feature switches.
+    pub switches: Arcs,
+    /// Arc entered by dropped packets.
+    pub(crate) drop_arc: usize,
+    /// The node that ends it.
+    pub(crate) drop_node: NodeId,
+    limits: Limits,
+}
+
+impl Graph {
+    /// Builds the graph of `specs` and `arcs`. The arc `error-drop`, which ends at the node `drop`, and
+    /// that node are added by the graph itself.
+    ///
+    /// # Errors
+    /// Unknown or doubled names, features that cannot be ordered, too many slots.
+    pub fn build(
+        specs: &[NodeSpec],
+        arcs: &[ArcSpec],
+        limits: Limits,
+    ) -> Result<Graph, GraphError> {
+        let mut specs = specs.to_vec();
+        specs.push(NodeSpec::new("drop", &[]).format(format_drop));
+        let mut arcs = arcs.to_vec();
+        arcs.push(ArcSpec {
+            name: "error-drop",
+            side: crate::Side::Rx,
+            end: ArcEnd::Node("drop"),
+        });
+        if specs.len() + limits.interfaces > MAX_SLOTS {
+            return Err(GraphError(format!(
+                "{} nodes and {} interfaces exceed the limit of {MAX_SLOTS} together",
+                specs.len(),
+                limits.interfaces
+            )));
+        }
+        let specs = sort_along_the_way(specs, &arcs)?;
+        let number = numbers(&specs)?;
+        let find = |what: &str, name: &str| {
+            number.get(name).copied().ok_or_else(|| {
+                GraphError(format!(
+                    "{what} names the node {name}, which does not exist"
+                ))
+            })
+        };
+        let edges = specs
+            .iter()
+            .map(|s| {
+                s.next
+                    .iter()
+                    .map(|n| find(s.name, n))
+                    .collect::<Result<Box<[_]>, _>>()
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let built = build_arcs(&specs, &arcs, &number)?;
+        let place = places(&specs, &built)?;
+        let switches = Arcs::new(arcs.iter().map(|a| a.name).collect(), limits.interfaces);
+        let drop_arc = built.len() - 1;
+        let drop_node = find("error-drop", "drop")?;
+        Ok(Graph {
+            specs,
+            edges,
+            place,
+            arcs: built,
+            switches,
+            drop_arc,
+            drop_node,
+            limits,
+        })
+    }
+
+    /// Number of the node with this name.
+    pub fn node(&self, name: &str) -> Option<NodeId> {
+        self.specs
+            .iter()
+            .position(|s| s.name == name)
+            .map(|i| i as NodeId)
+    }
+    /// Description of a node.
+    pub fn spec(&self, node: NodeId) -> Option<&NodeSpec> {
+        self.specs.get(usize::from(node))
+    }
+    /// All nodes, in the order of their numbers.
+    pub fn specs(&self) -> &[NodeSpec] {
+        &self.specs
+    }
+    /// Sizes.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+    /// Nodes and transmit slots together: how many node counters a worker needs.
+    pub fn slots(&self) -> usize {
+        self.specs.len() + self.limits.interfaces
+    }
+    /// Slot of an interface's transmit queue; its counters are a node's.
+    pub fn tx_slot(&self, if_index: u32) -> NodeId {
+        (self.specs.len() + if_index as usize) as NodeId
+    }
+    /// Interface of a transmit slot.
+    pub fn tx_interface(&self, slot: NodeId) -> Option<u32> {
+        usize::from(slot)
+            .checked_sub(self.specs.len())
+            .map(|i| i as u32)
+    }
+
+    /// Switches a feature on or off for one interface.
+    ///
+    /// # Errors
+    /// When the node is not a feature or the interface is out of range.
+    pub fn set_feature(&self, node: &str, if_index: u32, on: bool) -> Result<(), GraphError> {
+        let id = self.node(node);
+        let found = self.arcs.iter().enumerate().find_map(|(a, arc)| {
+            arc.features
+                .iter()
+                .position(|f| Some(*f) == id)
+                .map(|bit| (a, bit))
+        });
+        match found {
+            Some((arc, bit)) if self.switches.set(arc, if_index, bit, on) => Ok(()),
+            Some(_) => Err(GraphError(format!(
+                "interface {if_index} is beyond the limit of {}",
+                self.limits.interfaces
+            ))),
+            None => Err(GraphError(format!("{node} is not a feature of any arc"))),
+        }
+    }
+
+    /// Arcs with their features in order, for `show features`.
+    pub fn arc_order(&self) -> Vec<(&'static str, Vec<&'static str>)> {
+        let name = |n: &u16| self.specs[usize::from(*n)].name;
+        self.arcs
+            .iter()
+            .map(|a| (a.spec.name, a.features.iter().map(name).collect()))
+            .collect()
+    }
+}
+
+fn format_drop(r: &crate::TraceRecord) -> String {
+    let reason = parshall_counters::DropReason::from_code(r.meta.reason);
+    reason.map_or_else(
+        || format!("reason {}", r.meta.reason),
+        |r| r.text().to_string(),
+    )
+}
+
+fn numbers(specs: &[NodeSpec]) -> Result<HashMap<&'static str, NodeId>, GraphError> {
+    let mut number = HashMap::new();
+    for (i, s) in specs.iter().enumerate() {
+        if number.insert(s.name, i as NodeId).is_some() {
+            return Err(GraphError(format!("two nodes are called {}", s.name)));
+        }
+    }
+    Ok(number)
+}
+
+fn build_arcs(
+    specs: &[NodeSpec],
+    arcs: &[ArcSpec],
+    number: &HashMap<&'static str, NodeId>,
+) -> Result<Vec<BuiltArc>, GraphError> {
+    arcs.iter()
+        .map(|arc| {
+            let features: Vec<_> = specs
+                .iter()
+                .filter_map(|s| s.feature.filter(|f| f.arc == arc.name).map(|f| (s.name, f)))
+                .collect();
+            let order = order(arc.name, &features)?;
+            let end = match arc.end {
+                ArcEnd::Transmit => 0,
+                ArcEnd::Node(n) => *number.get(n).ok_or_else(|| {
+                    GraphError(format!(
+                        "arc {} ends at {n}, which does not exist",
+                        arc.name
+                    ))
+                })?,
+            };
+            Ok(BuiltArc {
+                spec: *arc,
+                features: order.iter().map(|&i| number[features[i].0]).collect(),
+                end,
+            })
+        })
+        .collect()
+}
+
+fn places(specs: &[NodeSpec], arcs: &[BuiltArc]) -> Result<Vec<Option<ArcPlace>>, GraphError> {
+    let arc_named = |node: &str, name: &str| {
+        arcs.iter()
+            .position(|a| a.spec.name == name)
+            .ok_or_else(|| GraphError(format!("{node} names the arc {name}, which does not exist")))
+    };
+    specs
+        .iter()
+        .enumerate()
+        .map(|(i, s)| match (s.feature, s.starts) {
+            (Some(f), _) => {
+                let arc = arc_named(s.name, f.arc)?;
+                let at = arcs[arc]
+                    .features
+                    .iter()
+                    .position(|n| usize::from(*n) == i)
+                    .unwrap_or(0);
+                Ok(Some(ArcPlace {
+                    arc,
+                    from: at as u32 + 1,
+                }))
+            }
+            (None, Some(name)) => Ok(Some(ArcPlace {
+                arc: arc_named(s.name, name)?,
+                from: 0,
+            })),
+            (None, None) => Ok(None),
+        })
+        .collect()
+}
+
+/// Sorts nodes so that each comes after those that send to it: reverse post-order of a depth-first walk
+/// from the inputs; an edge that closes a loop is let be.
+fn sort_along_the_way(specs: Vec<NodeSpec>, arcs: &[ArcSpec]) -> Result<Vec<NodeSpec>, GraphError> {
+    let number = numbers(&specs)?;
+    let successors = |s: &NodeSpec| -> Vec<usize> {
+        let mut out: Vec<usize> = s
+            .next
+            .iter()
+            .filter_map(|n| number.get(n))
+            .map(|n| usize::from(*n))
+            .collect();
+        let arc = s.feature.map(|f| f.arc).or(s.starts);
+        for a in arcs.iter().filter(|a| Some(a.name) == arc) {
+            let is_start = s.feature.is_none();
+            for (i, t) in specs.iter().enumerate() {
+                let later = t
+                    .feature
+                    .is_some_and(|f| f.arc == a.name && (is_start || f.after.contains(&s.name)));
+                if later {
+                    out.push(i);
+                }
+            }
+            if let ArcEnd::Node(end) = a.end {
+                out.extend(number.get(end).map(|n| usize::from(*n)));
+            }
+        }
+        out
+    };
+    let mut done = vec![false; specs.len()];
+    let mut post = Vec::new();
+    for root in 0..specs.len() {
+        let mut stack = vec![(root, false)];
+        while let Some((n, leaving)) = stack.pop() {
+            if leaving {
+                post.push(n);
+            } else if !std::mem::replace(&mut done[n], true) {
+                stack.push((n, true));
+                stack.extend(
+                    successors(&specs[n])
+                        .into_iter()
+                        .filter(|s| !done[*s])
+                        .map(|s| (s, false)),
+                );
+            }
+        }
+    }
+    // `drop` last of all: whatever is dropped in a turn is freed in one go.
+    post.reverse();
+    post.sort_by_key(|n| specs[*n].name == "drop");
+    Ok(post.into_iter().map(|n| specs[n].clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Feature, Side};
+
+    const LIMITS: Limits = Limits { interfaces: 8 };
+
+    #[test]
+    fn nodes_are_numbered_along_the_way() {
+        let f = |after| Feature {
+            arc: "device-input",
+            before: &[],
+            after,
+        };
+        let specs = [
+            NodeSpec::new("lookup", &["rewrite"]),
+            NodeSpec::new("rewrite", &[]),
+            NodeSpec::new("ethernet-input", &["lookup"]),
+            NodeSpec::new("late", &[]).feature(f(&["early"])),
+            NodeSpec::new("early", &[]).feature(f(&[])),
+            NodeSpec::input("pg-input"),
+        ];
+        let arcs = [ArcSpec {
+            name: "device-input",
+            side: Side::Rx,
+            end: ArcEnd::Node("ethernet-input"),
+        }];
+        let g = Graph::build(&specs, &arcs, LIMITS).unwrap();
+        let names: Vec<_> = g.specs().iter().map(|s| s.name).collect();
+        let at = |n: &str| names.iter().position(|x| *x == n).unwrap();
+        assert!(
+            at("pg-input") < at("early")
+                && at("early") < at("late")
+                && at("late") < at("ethernet-input"),
+            "{names:?}"
+        );
+        assert!(
+            at("ethernet-input") < at("lookup") && at("lookup") < at("rewrite"),
+            "{names:?}"
+        );
+        assert_eq!(at("drop"), names.len() - 1);
+        assert_eq!(g.arc_order()[0].1, ["early", "late"]);
+    }
+
+    #[test]
+    fn unknown_names_are_named() {
+        let e = Graph::build(&[NodeSpec::new("a", &["b"])], &[], LIMITS)
+            .err()
+            .unwrap();
+        assert_eq!(e.0, "a names the node b, which does not exist");
+        let e = Graph::build(&[NodeSpec::new("a", &[]).starting("x")], &[], LIMITS)
+            .err()
+            .unwrap();
+        assert_eq!(e.0, "a names the arc x, which does not exist");
+        let g = Graph::build(&[NodeSpec::new("a", &[])], &[], LIMITS).unwrap();
+        assert!(
+            g.set_feature("a", 0, true)
+                .unwrap_err()
+                .0
+                .contains("not a feature")
+        );
+    }
+}

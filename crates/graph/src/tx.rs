@@ -1,0 +1,130 @@
+//! A transmit queue in its place: checks, counts, and hands packets to the device.
+
+use parshall_buffer::{BufferIndex, Frame, Pool};
+use parshall_counters::{DropReason, IfCounters, WorkerCounters};
+use parshall_device::TxQueue;
+
+/// A slot for the transmit queue of one interface.
+#[derive(Default)]
+pub(crate) struct TxSlot {
+    pub queue: Option<Box<dyn TxQueue>>,
+    pub up: bool,
+    /// Longest frame the interface carries, in bytes.
+    pub max_frame: u32,
+}
+
+/// Packets from position `from` on that were not sent, and why.
+pub(crate) struct Rest {
+    pub from: usize,
+    pub reason: DropReason,
+}
+
+#[derive(Default)]
+struct Tally {
+    bytes: u64,
+    multicast: u64,
+    broadcast: u64,
+    longest: u32,
+}
+
+impl Tally {
+    #[inline(always)]
+    fn of(pool: &Pool, packets: &[BufferIndex]) -> Tally {
+        let mut t = Tally::default();
+        for &b in packets {
+            let len = pool.meta(b).total_len();
+            t.bytes += u64::from(len);
+            t.longest = t.longest.max(len);
+            let bytes = pool.bytes(b);
+            if bytes.first().is_some_and(|b| b & 1 != 0) {
+                let broadcast = bytes.starts_with(&[0xFF; 6]);
+                t.broadcast += u64::from(broadcast);
+                t.multicast += u64::from(!broadcast);
+            }
+        }
+        t
+    }
+}
+
+impl TxSlot {
+    /// Sends a frame's packets in order. `Err` names the first that was not taken: the caller drops it
+    /// and those behind it. With the reason [`DropReason::LinkMtuExceeded`] nothing was sent: the caller
+    /// takes the long ones out and comes again.
+    #[inline]
+    pub fn send(
+        &mut self,
+        pool: &mut Pool,
+        to: &TxPlace<'_>,
+        frame: &Frame,
+        now: u64,
+    ) -> Result<(), Rest> {
+        let Some(queue) = self.queue.as_mut() else {
+            return Err(Rest {
+                from: 0,
+                reason: DropReason::InterfaceGone,
+            });
+        };
+        if !self.up {
+            return Err(Rest {
+                from: 0,
+                reason: DropReason::InterfaceDown,
+            });
+        }
+        let packets = frame.packets();
+        let tally = Tally::of(pool, packets);
+        if tally.longest > self.max_frame {
+            return Err(Rest {
+                from: 0,
+                reason: DropReason::LinkMtuExceeded,
+            });
+        }
+        let burst = queue.transmit(pool, packets, now);
+        let taken = burst.taken.min(packets.len());
+        let sent = (taken - burst.errors.min(taken)) as u64;
+        let rest = Tally::of(pool, &packets[taken..]);
+        to.counters.transmitted.add(sent);
+        if let Some(c) = to.counters.interface(to.if_index) {
+            c.tx_packets.add(sent);
+            c.tx_bytes.add(tally.bytes - rest.bytes);
+            if tally.multicast | tally.broadcast != 0 {
+                c.tx_multicast.add(tally.multicast - rest.multicast);
+                c.tx_broadcast.add(tally.broadcast - rest.broadcast);
+            }
+            if burst.errors != 0 {
+                to.count_refused(c, burst.errors as u64);
+            }
+        }
+        if taken < packets.len() {
+            Err(Rest {
+                from: taken,
+                reason: DropReason::TxQueueFull,
+            })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Gives the queue up; what it holds is freed.
+    pub fn close(&mut self, pool: &mut Pool) -> Option<Box<dyn TxQueue>> {
+        let mut queue = self.queue.take()?;
+        queue.close(pool);
+        Some(queue)
+    }
+}
+
+/// Where a frame is sent, for the counters.
+pub(crate) struct TxPlace<'a> {
+    pub counters: &'a WorkerCounters,
+    pub if_index: u32,
+    pub slot: u16,
+}
+
+impl TxPlace<'_> {
+    #[cold]
+    fn count_refused(&self, c: &IfCounters, n: u64) {
+        c.tx_errors.add(n);
+        self.counters.dropped.add(n);
+        self.counters
+            .drop_at(self.slot, DropReason::TxError.code(), n);
+    }
+}
