@@ -248,7 +248,9 @@ impl Reader {
     /// nobody waits for it.
     pub fn online(&mut self) {
         self.seen = self.domain.epoch.0.load(Ordering::Acquire);
-        self.word().store(self.seen, Ordering::Relaxed);
+        // Release, for what was read before an earlier `offline`: the scan may meet only
+        // this store.
+        self.word().store(self.seen, Ordering::Release);
         // Pairs with the fence in `Domain::scan`: either the scan sees this reader, or
         // this reader sees all that was unlinked before the scan.
         fence(Ordering::SeqCst);
