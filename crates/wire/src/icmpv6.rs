@@ -1,0 +1,791 @@
+//! ICMP for IPv6 (RFC 4443): echo and errors. Neighbour discovery has its own file, `ndisc.rs`.
+//!
+//! Also the errors a router sends: when one may be sent at all (RFC 4443 section 2.4 e) and how
+//! much of the original packet it quotes (as much as fits in the minimum MTU of 1,280 bytes).
+
+use std::net::Ipv6Addr;
+
+use crate::checksum::pseudo_v6;
+use crate::field::{put, put_u16, put_u32, u16_at, u32_at};
+use crate::{FlowLabel, IpProtocol, Ipv6Packet, Ipv6Repr, Result, WireError, ipv6};
+
+/// A message type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageType(pub u8);
+
+impl MessageType {
+    /// Destination unreachable.
+    pub const UNREACHABLE: MessageType = MessageType(1);
+    /// Packet too big.
+    pub const PACKET_TOO_BIG: MessageType = MessageType(2);
+    /// Time exceeded.
+    pub const TIME_EXCEEDED: MessageType = MessageType(3);
+    /// Parameter problem.
+    pub const PARAM_PROBLEM: MessageType = MessageType(4);
+    /// Echo request.
+    pub const ECHO_REQUEST: MessageType = MessageType(128);
+    /// Echo reply.
+    pub const ECHO_REPLY: MessageType = MessageType(129);
+    /// Router solicitation (RFC 4861).
+    pub const ROUTER_SOLICIT: MessageType = MessageType(133);
+    /// Router advertisement (RFC 4861).
+    pub const ROUTER_ADVERT: MessageType = MessageType(134);
+    /// Neighbour solicitation (RFC 4861).
+    pub const NEIGHBOR_SOLICIT: MessageType = MessageType(135);
+    /// Neighbour advertisement (RFC 4861).
+    pub const NEIGHBOR_ADVERT: MessageType = MessageType(136);
+    /// Redirect (RFC 4861).
+    pub const REDIRECT: MessageType = MessageType(137);
+
+    /// Whether the message reports an error.
+    #[inline]
+    pub const fn is_error(self) -> bool {
+        self.0 < 128
+    }
+
+    /// Whether the message belongs to neighbour discovery.
+    #[inline]
+    pub const fn is_ndisc(self) -> bool {
+        matches!(self.0, 133..=137)
+    }
+}
+
+mod at {
+    pub const TYPE: usize = 0;
+    pub const CODE: usize = 1;
+    pub const CHECKSUM: usize = 2;
+    pub const REST: usize = 4;
+    pub const IDENT: usize = 4;
+    pub const SEQ: usize = 6;
+}
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 8;
+
+/// A view of a message; its bytes must be the upper layer of the packet and no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<T: AsRef<[u8]>> {
+    buffer: T,
+}
+
+impl<T: AsRef<[u8]>> Packet<T> {
+    /// Bytes of the header.
+    pub const HEADER_LEN: usize = HEADER_LEN;
+
+    /// A view without the length check: accessors panic under 8 bytes.
+    #[inline]
+    pub const fn new_unchecked(buffer: T) -> Packet<T> {
+        Packet { buffer }
+    }
+
+    /// A view whose accessors cannot panic.
+    ///
+    /// # Errors
+    /// `Truncated` under 8 bytes.
+    #[inline]
+    pub fn new_checked(buffer: T) -> Result<Packet<T>> {
+        if buffer.as_ref().len() < HEADER_LEN {
+            return Err(WireError::Truncated);
+        }
+        Ok(Packet { buffer })
+    }
+
+    /// The bytes back.
+    #[inline]
+    pub fn into_inner(self) -> T {
+        self.buffer
+    }
+
+    /// The whole message.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.buffer.as_ref()
+    }
+
+    /// The message type.
+    #[inline]
+    pub fn msg_type(&self) -> MessageType {
+        MessageType(self.buffer.as_ref()[at::TYPE])
+    }
+
+    /// The code, whose meaning depends on the type.
+    #[inline]
+    pub fn code(&self) -> u8 {
+        self.buffer.as_ref()[at::CODE]
+    }
+
+    /// The checksum as it stands.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.buffer.as_ref(), at::CHECKSUM)
+    }
+
+    /// Of an echo message: the identifier.
+    #[inline]
+    pub fn echo_ident(&self) -> u16 {
+        u16_at(self.buffer.as_ref(), at::IDENT)
+    }
+
+    /// Of an echo message: the sequence number.
+    #[inline]
+    pub fn echo_seq(&self) -> u16 {
+        u16_at(self.buffer.as_ref(), at::SEQ)
+    }
+
+    /// The four bytes behind the checksum: the MTU of a "packet too big", the pointer of a
+    /// parameter problem.
+    #[inline]
+    pub fn rest_of_header(&self) -> u32 {
+        u32_at(self.buffer.as_ref(), at::REST)
+    }
+
+    /// What follows the header: echo data, or the start of the original packet.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.buffer.as_ref()[HEADER_LEN..]
+    }
+
+    /// Whether the checksum is right between these addresses.
+    #[inline]
+    pub fn verify_checksum(&self, src: &Ipv6Addr, dst: &Ipv6Addr) -> bool {
+        self.sum(src, dst) == 0
+    }
+
+    #[inline]
+    fn sum(&self, src: &Ipv6Addr, dst: &Ipv6Addr) -> u16 {
+        let data = self.buffer.as_ref();
+        let mut sum = pseudo_v6(src, dst, IpProtocol::ICMPV6, data.len() as u32);
+        sum.add(data);
+        sum.finish()
+    }
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
+    /// The whole message.
+    #[inline]
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.as_mut()
+    }
+
+    /// Sets the message type.
+    #[inline]
+    pub fn set_msg_type(&mut self, msg_type: MessageType) {
+        self.buffer.as_mut()[at::TYPE] = msg_type.0;
+    }
+
+    /// Sets the code.
+    #[inline]
+    pub fn set_code(&mut self, code: u8) {
+        self.buffer.as_mut()[at::CODE] = code;
+    }
+
+    /// Sets the checksum.
+    #[inline]
+    pub fn set_checksum(&mut self, checksum: u16) {
+        put_u16(self.buffer.as_mut(), at::CHECKSUM, checksum);
+    }
+
+    /// Sets the four bytes behind the checksum.
+    #[inline]
+    pub fn set_rest_of_header(&mut self, word: u32) {
+        put_u32(self.buffer.as_mut(), at::REST, word);
+    }
+
+    /// Computes and sets the checksum between these addresses.
+    #[inline]
+    pub fn fill_checksum(&mut self, src: &Ipv6Addr, dst: &Ipv6Addr) {
+        self.set_checksum(0);
+        let sum = self.sum(src, dst);
+        self.set_checksum(sum);
+    }
+
+    /// What follows the header.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer.as_mut()[HEADER_LEN..]
+    }
+}
+
+/// Why a destination is unreachable; the order is that of the codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Unreachable {
+    /// No route.
+    NoRoute = 0,
+    /// Prohibited by policy.
+    Prohibited = 1,
+    /// Beyond the scope of the source address.
+    BeyondScope = 2,
+    /// The neighbour does not answer, or any other reason.
+    Address = 3,
+    /// Nobody listens on the port.
+    Port = 4,
+    /// The source address failed the ingress or egress policy.
+    SourcePolicy = 5,
+    /// A reject route.
+    RejectRoute = 6,
+    /// A source route could not be followed (RFC 8883 takes this code from RFC 6550).
+    SourceRoute = 7,
+}
+
+impl Unreachable {
+    fn from_code(code: u8) -> Option<Unreachable> {
+        Some(match code {
+            0 => Self::NoRoute,
+            1 => Self::Prohibited,
+            2 => Self::BeyondScope,
+            3 => Self::Address,
+            4 => Self::Port,
+            5 => Self::SourcePolicy,
+            6 => Self::RejectRoute,
+            7 => Self::SourceRoute,
+            _ => return None,
+        })
+    }
+}
+
+/// Which time was exceeded; the order is that of the codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum TimeExceeded {
+    /// The hop limit, in transit.
+    HopLimit = 0,
+    /// The time to reassemble fragments.
+    Reassembly = 1,
+}
+
+/// What is wrong with a header; the order is that of the codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ParamProblem {
+    /// A field has a wrong value.
+    Field = 0,
+    /// The next header is of an unknown type.
+    NextHeader = 1,
+    /// An option is of an unknown type.
+    Option = 2,
+}
+
+/// What an error message reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The destination cannot be reached.
+    Unreachable(Unreachable),
+    /// The packet does not fit the next hop.
+    PacketTooBig {
+        /// The next hop's MTU in bytes.
+        mtu: u32,
+    },
+    /// The packet took too long.
+    TimeExceeded(TimeExceeded),
+    /// A header is wrong.
+    ParamProblem {
+        /// In which way.
+        problem: ParamProblem,
+        /// The byte of the original packet that is wrong.
+        pointer: u32,
+    },
+}
+
+impl ErrorKind {
+    /// Type, code and the four bytes behind the checksum.
+    const fn to_fields(self) -> (MessageType, u8, u32) {
+        match self {
+            Self::Unreachable(reason) => (MessageType::UNREACHABLE, reason as u8, 0),
+            Self::PacketTooBig { mtu } => (MessageType::PACKET_TOO_BIG, 0, mtu),
+            Self::TimeExceeded(which) => (MessageType::TIME_EXCEEDED, which as u8, 0),
+            Self::ParamProblem { problem, pointer } => {
+                (MessageType::PARAM_PROBLEM, problem as u8, pointer)
+            }
+        }
+    }
+
+    fn parse<T: AsRef<[u8]>>(packet: &Packet<T>) -> Option<ErrorKind> {
+        let (code, rest) = (packet.code(), packet.rest_of_header());
+        Some(match (packet.msg_type(), code) {
+            (MessageType::UNREACHABLE, _) => Self::Unreachable(Unreachable::from_code(code)?),
+            // RFC 4443 section 3.2: the receiver ignores this code.
+            (MessageType::PACKET_TOO_BIG, _) => Self::PacketTooBig { mtu: rest },
+            (MessageType::TIME_EXCEEDED, 0) => Self::TimeExceeded(TimeExceeded::HopLimit),
+            (MessageType::TIME_EXCEEDED, 1) => Self::TimeExceeded(TimeExceeded::Reassembly),
+            (MessageType::PARAM_PROBLEM, 0..=2) => {
+                let problem = match code {
+                    0 => ParamProblem::Field,
+                    1 => ParamProblem::NextHeader,
+                    _ => ParamProblem::Option,
+                };
+                Self::ParamProblem {
+                    problem,
+                    pointer: rest,
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether the error may answer a packet to a group: path MTU discovery works for multicast,
+    /// too, and an option may ask for it.
+    const fn may_answer_multicast(self) -> bool {
+        matches!(
+            self,
+            Self::PacketTooBig { .. }
+                | Self::ParamProblem {
+                    problem: ParamProblem::Option,
+                    ..
+                }
+        )
+    }
+}
+
+/// An ICMPv6 echo or error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Repr<'a> {
+    /// "Are you there?"
+    EchoRequest {
+        /// Chosen by the asker, returned unchanged.
+        ident: u16,
+        /// Chosen by the asker, returned unchanged.
+        seq: u16,
+        /// Chosen by the asker, returned unchanged.
+        data: &'a [u8],
+    },
+    /// The answer to an echo request.
+    EchoReply {
+        /// The request's.
+        ident: u16,
+        /// The request's.
+        seq: u16,
+        /// The request's.
+        data: &'a [u8],
+    },
+    /// An error about a packet.
+    Error {
+        /// What went wrong.
+        kind: ErrorKind,
+        /// The start of the packet, from its IPv6 header on.
+        original: &'a [u8],
+    },
+}
+
+impl<'a> Repr<'a> {
+    /// Reads a message that came from `src` to `dst`.
+    ///
+    /// # Errors
+    /// `BadChecksum`; `Unsupported` for other types (neighbour discovery among them) and codes.
+    pub fn parse<T: AsRef<[u8]> + ?Sized>(
+        src: &Ipv6Addr,
+        dst: &Ipv6Addr,
+        packet: &Packet<&'a T>,
+    ) -> Result<Repr<'a>> {
+        let payload = packet
+            .buffer
+            .as_ref()
+            .get(HEADER_LEN..)
+            .ok_or(WireError::Truncated)?;
+        if !packet.verify_checksum(src, dst) {
+            return Err(WireError::BadChecksum);
+        }
+        let (ident, seq) = (packet.echo_ident(), packet.echo_seq());
+        match (packet.msg_type(), packet.code()) {
+            (MessageType::ECHO_REQUEST, 0) => Ok(Repr::EchoRequest {
+                ident,
+                seq,
+                data: payload,
+            }),
+            (MessageType::ECHO_REPLY, 0) => Ok(Repr::EchoReply {
+                ident,
+                seq,
+                data: payload,
+            }),
+            _ => ErrorKind::parse(packet)
+                .map(|kind| Repr::Error {
+                    kind,
+                    original: payload,
+                })
+                .ok_or(WireError::Unsupported),
+        }
+    }
+
+    const fn data(&self) -> &'a [u8] {
+        match self {
+            Repr::EchoRequest { data, .. } | Repr::EchoReply { data, .. } => data,
+            Repr::Error { original, .. } => original,
+        }
+    }
+
+    /// Bytes that `emit` writes: header and data.
+    pub const fn buffer_len(&self) -> usize {
+        HEADER_LEN + self.data().len()
+    }
+
+    /// Writes the message with its checksum between `src` and `dst`. The buffer must be of just
+    /// `buffer_len` bytes, for the checksum covers all of it.
+    ///
+    /// # Errors
+    /// `Truncated` or `BadLength` if the buffer is shorter or longer than `buffer_len`.
+    pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(
+        &self,
+        src: &Ipv6Addr,
+        dst: &Ipv6Addr,
+        packet: &mut Packet<T>,
+    ) -> Result<()> {
+        let len = packet.buffer.as_ref().len();
+        if len < self.buffer_len() {
+            return Err(WireError::Truncated);
+        }
+        if len > self.buffer_len() {
+            return Err(WireError::BadLength);
+        }
+        let echo = |ident: u16, seq: u16| u32::from(ident) << 16 | u32::from(seq);
+        let (msg_type, code, rest) = match *self {
+            Repr::EchoRequest { ident, seq, .. } => {
+                (MessageType::ECHO_REQUEST, 0, echo(ident, seq))
+            }
+            Repr::EchoReply { ident, seq, .. } => (MessageType::ECHO_REPLY, 0, echo(ident, seq)),
+            Repr::Error { kind, .. } => kind.to_fields(),
+        };
+        packet.set_msg_type(msg_type);
+        packet.set_code(code);
+        packet.set_rest_of_header(rest);
+        packet.payload_mut().copy_from_slice(self.data());
+        packet.fill_checksum(src, dst);
+        Ok(())
+    }
+}
+
+/// Builds the IPv6 packet of an error about a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorBuilder {
+    /// The sender of the error: an address of the router.
+    pub src_addr: Ipv6Addr,
+    /// What went wrong.
+    pub kind: ErrorKind,
+    /// Hop limit of the error.
+    pub hop_limit: u8,
+}
+
+impl ErrorBuilder {
+    /// Bytes in front of the quoted packet: an IPv6 and an ICMPv6 header.
+    pub const HEADERS_LEN: usize = ipv6::HEADER_LEN + HEADER_LEN;
+    /// The longest error in bytes: the minimum MTU.
+    pub const MAX_LEN: usize = 1280;
+
+    /// Whether this error about this packet may be sent at all (RFC 4443 section 2.4 e): not
+    /// about an ICMPv6 error or redirect, a fragment other than the first, a source that is not
+    /// one host, nor, with two exceptions, about a packet to a group. That it came by a
+    /// link-layer multicast the caller must know; the same exceptions hold.
+    pub fn may_be_sent_about(&self, original: &[u8]) -> bool {
+        if original.len() < ipv6::HEADER_LEN {
+            return false;
+        }
+        let packet = Ipv6Packet::new_unchecked(original);
+        let (src, dst) = (packet.src_addr(), packet.dst_addr());
+        let bad_source = src.is_unspecified() || src.is_loopback() || src.is_multicast();
+        let bad_target = dst.is_multicast() && !self.kind.may_answer_multicast();
+        if packet.version() != 6 || bad_source || bad_target {
+            return false;
+        }
+        // A chain that cannot be walked may be reported; what lies behind it is not known.
+        let Ok(upper) = packet.upper_layer() else {
+            return true;
+        };
+        if upper.is_later_fragment() {
+            return false;
+        }
+        if upper.protocol != IpProtocol::ICMPV6 {
+            return true;
+        }
+        original.get(upper.offset).is_some_and(|msg_type| {
+            let msg_type = MessageType(*msg_type);
+            !msg_type.is_error() && msg_type != MessageType::REDIRECT
+        })
+    }
+
+    /// How much of a packet of `original_len` bytes an error quotes.
+    pub const fn quoted_len(original_len: usize) -> usize {
+        let room = Self::MAX_LEN - Self::HEADERS_LEN;
+        if original_len < room {
+            original_len
+        } else {
+            room
+        }
+    }
+
+    /// Writes the headers in front of a packet that is already in place: `packet` is
+    /// `HEADERS_LEN` bytes to overwrite, then the original from its IPv6 header on, already cut
+    /// to `quoted_len`. The error goes to the original's source.
+    ///
+    /// # Errors
+    /// `Truncated` if the original has no whole IPv6 header, `BadLength` if it is not cut.
+    pub fn emit_in_place(&self, packet: &mut [u8]) -> Result<()> {
+        if packet.len() < Self::HEADERS_LEN + ipv6::HEADER_LEN {
+            return Err(WireError::Truncated);
+        }
+        if packet.len() > Self::MAX_LEN {
+            return Err(WireError::BadLength);
+        }
+        let dst_addr = Ipv6Packet::new_unchecked(&packet[Self::HEADERS_LEN..]).src_addr();
+        let header = Ipv6Repr {
+            src_addr: self.src_addr,
+            dst_addr,
+            next_header: IpProtocol::ICMPV6,
+            hop_limit: self.hop_limit,
+            traffic_class: 0,
+            flow_label: FlowLabel::default(),
+            payload_len: (packet.len() - ipv6::HEADER_LEN) as u16,
+        };
+        header.emit(&mut Ipv6Packet::new_unchecked(&mut packet[..]))?;
+        let (msg_type, code, rest) = self.kind.to_fields();
+        let mut icmp = Packet::new_unchecked(&mut packet[ipv6::HEADER_LEN..]);
+        icmp.set_msg_type(msg_type);
+        icmp.set_code(code);
+        icmp.set_rest_of_header(rest);
+        icmp.fill_checksum(&self.src_addr, &dst_addr);
+        Ok(())
+    }
+
+    /// Writes the error about `original`, a packet from its IPv6 header on (link padding behind
+    /// it is not quoted), into `buffer`. Returns the error's length in bytes, at most `MAX_LEN`.
+    ///
+    /// # Errors
+    /// `Truncated` if the original has no whole IPv6 header or the buffer is too short.
+    pub fn emit(&self, buffer: &mut [u8], original: &[u8]) -> Result<usize> {
+        if original.len() < ipv6::HEADER_LEN {
+            return Err(WireError::Truncated);
+        }
+        let in_packet = original
+            .len()
+            .min(Ipv6Packet::new_unchecked(original).total_len());
+        let quoted = Self::quoted_len(in_packet);
+        let len = Self::HEADERS_LEN + quoted;
+        let packet = buffer.get_mut(..len).ok_or(WireError::Truncated)?;
+        put(packet, Self::HEADERS_LEN, &original[..quoted]);
+        self.emit_in_place(packet)?;
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SRC: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    const DST: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+    const ECHO: [u8; 12] = [
+        0x80, 0x00, 0x19, 0xb3, 0x12, 0x34, 0xab, 0xcd, 0xaa, 0x00, 0x00, 0xff,
+    ];
+    const TOO_BIG: [u8; 12] = [
+        0x02, 0x00, 0xba, 0x34, 0x00, 0x00, 0x05, 0x00, 0x60, 0x00, 0x00, 0x00,
+    ];
+
+    fn echo() -> Repr<'static> {
+        Repr::EchoRequest {
+            ident: 0x1234,
+            seq: 0xabcd,
+            data: &ECHO[8..],
+        }
+    }
+
+    fn too_big() -> Repr<'static> {
+        Repr::Error {
+            kind: ErrorKind::PacketTooBig { mtu: 1280 },
+            original: &TOO_BIG[8..],
+        }
+    }
+
+    #[test]
+    fn parses_golden() {
+        let packet = Packet::new_checked(&ECHO[..]).unwrap();
+        assert_eq!(Repr::parse(&SRC, &DST, &packet), Ok(echo()));
+        let packet = Packet::new_checked(&TOO_BIG[..]).unwrap();
+        assert_eq!(Repr::parse(&SRC, &DST, &packet), Ok(too_big()));
+    }
+
+    #[test]
+    fn emits_golden() {
+        for (repr, golden) in [(echo(), ECHO), (too_big(), TOO_BIG)] {
+            let mut packet = Packet::new_unchecked([0xff; 12]);
+            repr.emit(&SRC, &DST, &mut packet).unwrap();
+            assert_eq!(packet.into_inner(), golden);
+        }
+    }
+
+    #[test]
+    fn refuses_short_broken_and_unknown() {
+        assert_eq!(Packet::new_checked(&ECHO[..7]), Err(WireError::Truncated));
+        let parse =
+            |bytes: &[u8]| Repr::parse(&SRC, &DST, &Packet::new_unchecked(bytes)).map(|_| ());
+        assert_eq!(parse(&ECHO[..7]), Err(WireError::Truncated));
+        let of_type = |msg_type: u8, code: u8| {
+            let mut packet = Packet::new_unchecked(ECHO);
+            packet.set_msg_type(MessageType(msg_type));
+            packet.set_code(code);
+            packet.fill_checksum(&SRC, &DST);
+            parse(&packet.into_inner())
+        };
+        assert_eq!((of_type(128, 0), of_type(2, 9)), (Ok(()), Ok(())));
+        for (msg_type, code) in [(128, 1), (1, 8), (3, 2), (4, 3), (135, 0)] {
+            assert_eq!(of_type(msg_type, code), Err(WireError::Unsupported));
+        }
+        let mut broken = ECHO;
+        broken[11] ^= 1;
+        assert_eq!(parse(&broken), Err(WireError::BadChecksum));
+        let emit = |len: usize| echo().emit(&SRC, &DST, &mut Packet::new_unchecked(vec![0; len]));
+        assert_eq!(
+            (emit(11), emit(13)),
+            (Err(WireError::Truncated), Err(WireError::BadLength))
+        );
+    }
+
+    fn datagram(payload: usize) -> Vec<u8> {
+        crate::PacketBuilder::bare()
+            .ipv6(SRC, DST)
+            .udp(1000, 2000)
+            .payload_len(payload)
+            .build()
+    }
+
+    fn builder() -> ErrorBuilder {
+        let src_addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe);
+        let kind = ErrorKind::TimeExceeded(TimeExceeded::HopLimit);
+        ErrorBuilder {
+            src_addr,
+            kind,
+            hop_limit: 64,
+        }
+    }
+
+    #[test]
+    fn an_error_goes_to_the_source_and_quotes_up_to_1280_bytes() {
+        for (payload, quoted) in [
+            (0, 48),
+            (1183, 1231),
+            (1184, 1232),
+            (1185, 1232),
+            (9000, 1232),
+        ] {
+            let mut original = datagram(payload);
+            original.extend([0; 3]); // link padding
+            let mut buffer = [0u8; ErrorBuilder::MAX_LEN];
+            let len = builder().emit(&mut buffer, &original).unwrap();
+            assert_eq!(len, 48 + quoted);
+            let packet = Ipv6Packet::new_checked(&buffer[..len]).unwrap();
+            let header = Ipv6Repr::parse(&packet).unwrap();
+            assert_eq!((header.dst_addr, header.hop_limit), (SRC, 64));
+            let icmp = Packet::new_checked(packet.payload()).unwrap();
+            let repr = Repr::parse(&header.src_addr, &SRC, &icmp).unwrap();
+            let kind = builder().kind;
+            assert_eq!(
+                repr,
+                Repr::Error {
+                    kind,
+                    original: &original[..quoted]
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn errors_refuse_short_originals_and_buffers() {
+        let original = datagram(0);
+        assert_eq!(
+            builder().emit(&mut [0; 1280], &original[..39]),
+            Err(WireError::Truncated)
+        );
+        assert_eq!(
+            builder().emit(&mut [0; 95], &original),
+            Err(WireError::Truncated)
+        );
+        assert_eq!(
+            builder().emit_in_place(&mut [0; 87]),
+            Err(WireError::Truncated)
+        );
+        assert_eq!(
+            builder().emit_in_place(&mut [0; 1281]),
+            Err(WireError::BadLength)
+        );
+    }
+
+    #[test]
+    fn no_error_about_errors_later_fragments_groups_and_odd_sources() {
+        let may = |kind: ErrorKind, change: &dyn Fn(&mut [u8])| {
+            let mut bytes = datagram(8);
+            change(&mut bytes);
+            ErrorBuilder { kind, ..builder() }.may_be_sent_about(&bytes)
+        };
+        let late = builder().kind;
+        let big = ErrorKind::PacketTooBig { mtu: 1280 };
+        let option = ErrorKind::ParamProblem {
+            problem: ParamProblem::Option,
+            pointer: 42,
+        };
+        assert!(may(late, &|_| ()));
+        let to_group = |b: &mut [u8]| b[24] = 0xff;
+        assert!(!may(late, &to_group) && may(big, &to_group) && may(option, &to_group));
+        assert!(!may(big, &|b| b[8] = 0xff), "from a group");
+        assert!(!may(big, &|b| b[8..24].fill(0)), "from nobody");
+        let icmp = |msg_type: u8| may(late, &|b| (b[6], b[40]) = (58, msg_type));
+        assert!(icmp(128) && icmp(135) && !icmp(1) && !icmp(127) && !icmp(137));
+        let piece = |offset: u8| {
+            may(late, &|b| {
+                b[6] = 44;
+                b[40..44].copy_from_slice(&[17, 0, 0, offset]);
+            })
+        };
+        assert!(piece(1) && !piece(8));
+        assert!(!builder().may_be_sent_about(&datagram(0)[..39]));
+    }
+
+    fn any_kind() -> impl Strategy<Value = ErrorKind> {
+        let problem = prop_oneof![
+            Just(ParamProblem::Field),
+            Just(ParamProblem::NextHeader),
+            Just(ParamProblem::Option),
+        ];
+        prop_oneof![
+            (0u8..8).prop_map(|c| ErrorKind::Unreachable(Unreachable::from_code(c).unwrap())),
+            any::<u32>().prop_map(|mtu| ErrorKind::PacketTooBig { mtu }),
+            Just(ErrorKind::TimeExceeded(TimeExceeded::HopLimit)),
+            Just(ErrorKind::TimeExceeded(TimeExceeded::Reassembly)),
+            (problem, any::<u32>())
+                .prop_map(|(problem, pointer)| ErrorKind::ParamProblem { problem, pointer }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(
+            which in 0..3, ident: u16, seq: u16, kind in any_kind(), src: [u8; 16], dst: [u8; 16],
+            data in proptest::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let repr = match which {
+                0 => Repr::EchoRequest { ident, seq, data: &data },
+                1 => Repr::EchoReply { ident, seq, data: &data },
+                _ => Repr::Error { kind, original: &data },
+            };
+            let (src, dst) = (src.into(), dst.into());
+            let mut packet = Packet::new_unchecked(vec![0xa5; repr.buffer_len()]);
+            repr.emit(&src, &dst, &mut packet).unwrap();
+            let bytes = packet.into_inner();
+            let packet = Packet::new_checked(&bytes[..]).unwrap();
+            prop_assert_eq!(Repr::parse(&src, &dst, &packet), Ok(repr));
+        }
+
+        #[test]
+        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), fill: bool) {
+            if let Ok(mut packet) = Packet::new_checked(&mut bytes[..]) {
+                if fill {
+                    packet.fill_checksum(&SRC, &DST);
+                }
+                let _ = Repr::parse(&SRC, &DST, &Packet::new_unchecked(packet.into_inner() as &[u8]));
+            }
+            if let Some(first) = bytes.first_mut() {
+                *first = 0x60;
+            }
+            if builder().may_be_sent_about(&bytes) {
+                prop_assert!(builder().emit(&mut [0; 1280], &bytes).is_ok());
+            }
+        }
+    }
+}
