@@ -269,7 +269,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..140), kind in 0..6) {
+        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..140), kind in 0usize..6) {
             if bytes.len() > 15 {
                 let ethertype = [0x0800u16, 0x86dd, 0x8100, 0x8847, 0x0800, 0x86dd][kind];
                 bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
@@ -283,7 +283,8 @@ mod tests {
             let frame = ethernet().ipv4(V4.0, V4.1).udp(sport, 8).payload_len(100).build();
             let key = FlowKey::parse_ethernet(&frame[..cut]).unwrap();
             prop_assert_eq!((key.src_addr, key.dst_addr), (V4.0.into(), V4.1.into()));
-            prop_assert!(key.src_port == if cut >= 38 { sport } else { 0 });
+            let expected = if cut >= 38 { sport } else { 0 };
+            prop_assert_eq!(key.src_port, expected);
         }
     }
 }

@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_walk_without_a_bottom_ends() {
-        let last = |bytes: &[u8]| Stack::new(bytes).last();
+        let last = |bytes: &'static [u8]| Stack::new(bytes).last();
         assert_eq!(last(&STACK[..7]), Some(Err(WireError::Truncated)));
         assert_eq!(last(&[0; 4 * 40]), Some(Err(WireError::Malformed)));
         assert_eq!(Stack::new(&[0; 4 * 40]).count(), MAX_LABELS + 1);
