@@ -46,6 +46,13 @@ impl<'a> Datagram<'a> {
     /// Walks the samples. Bytes after the last announced sample are left alone.
     pub const fn samples(&self) -> Samples<'a> {
         Samples {
+            raw: self.raw_samples(),
+        }
+    }
+
+    /// Walks the samples undecoded.
+    pub const fn raw_samples(&self) -> Records<'a> {
+        Records {
             body: self.body,
             left: self.sample_count,
         }
@@ -55,25 +62,14 @@ impl<'a> Datagram<'a> {
 /// Walks the samples of a datagram; ends after the first that reaches beyond it.
 #[derive(Debug, Clone)]
 pub struct Samples<'a> {
-    body: Reader<'a>,
-    left: u32,
+    raw: Records<'a>,
 }
 
 impl<'a> Iterator for Samples<'a> {
     type Item = Result<Sample<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        self.left -= 1;
-        match RawRecord::read(&mut self.body) {
-            Ok(raw) => Some(Sample::parse(raw)),
-            Err(e) => {
-                self.left = 0;
-                Some(Err(e))
-            }
-        }
+        Some(self.raw.next()?.and_then(Sample::parse))
     }
 }
 
@@ -116,7 +112,7 @@ impl<'a> RawRecord<'a> {
     }
 }
 
-/// Walks the records of a sample; ends after the first that reaches beyond it.
+/// Walks framed structures, records of a sample or samples of a datagram; ends after the first that reaches beyond what contains it.
 #[derive(Debug, Clone, Copy)]
 pub struct Records<'a> {
     body: Reader<'a>,

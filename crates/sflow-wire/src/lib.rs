@@ -7,12 +7,16 @@
 //! - [`builder`]: [`DatagramBuilder`], which fills datagrams of bounded size without allocating per sample.
 //! - [`datagram`]: [`Datagram`], which walks a received datagram lazily and trusts none of it.
 //! - [`reason`]: the drop reason numbers and names.
+//! - [`print`]: text, CSV and JSON output.
+//! - [`pcap`]: takes UDP payloads out of capture files.
 //!
 //! The crate is pure: no clock, no socket, no thread. It follows `sflow_version_5.txt`, its errata and the discarded packet
 //! extension (`sflow_drops.txt`) of sflow.org. Nothing here panics on input, and no count off the wire sizes an allocation.
 
 pub mod builder;
 pub mod datagram;
+pub mod pcap;
+pub mod print;
 pub mod reason;
 pub mod record;
 pub mod types;
