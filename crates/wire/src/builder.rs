@@ -342,16 +342,7 @@ impl PacketBuilder {
             }
             Layer::Ipv4(repr, options) => self.write_ipv4(index, repr, options, data),
             Layer::Ipv6(repr) => self.write_ipv6(index, repr, data),
-            Layer::Extension { kind, body } => {
-                data[0] = self.protocol_after(index).0;
-                let units = self.layers[index].len();
-                data[1] = match *kind {
-                    IpProtocol::FRAGMENT => 0,
-                    IpProtocol::AH => (units / 4 - 2) as u8,
-                    _ => (units / 8 - 1) as u8,
-                };
-                data[2..2 + body.len()].copy_from_slice(body);
-            }
+            Layer::Extension { kind, body } => self.write_extension(index, *kind, body, data),
             Layer::Udp { src, dst } => {
                 let payload_len = (data.len() - UdpPacket::<&[u8]>::HEADER_LEN).min(65_527) as u16;
                 let repr = UdpRepr {
@@ -366,6 +357,17 @@ impl PacketBuilder {
             }
             Layer::Echo { reply, ident, seq } => self.write_echo(index, *reply, *ident, *seq, data),
         }
+    }
+
+    fn write_extension(&self, index: usize, kind: IpProtocol, body: &[u8], data: &mut [u8]) {
+        let len = self.layers[index].len();
+        data[0] = self.protocol_after(index).0;
+        data[1] = match kind {
+            IpProtocol::FRAGMENT => 0,
+            IpProtocol::AH => (len / 4 - 2) as u8,
+            _ => (len / 8 - 1) as u8,
+        };
+        data[2..2 + body.len()].copy_from_slice(body);
     }
 
     fn write_ipv4(&self, index: usize, repr: &Ipv4Repr, options: &[u8], data: &mut [u8]) {

@@ -269,7 +269,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..140), kind in 0usize..6) {
+        fn any_bytes_are_answered(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..140),
+            kind in 0usize..6,
+        ) {
             if bytes.len() > 15 {
                 let ethertype = [0x0800u16, 0x86dd, 0x8100, 0x8847, 0x0800, 0x86dd][kind];
                 bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());

@@ -1,13 +1,10 @@
 //! ICMP for IPv4 (RFC 792; codes RFC 1122 and 1812; next-hop MTU RFC 1191).
 //!
-//! Also the errors a router sends: when one may be sent at all (RFC 1812 section 4.3.2.7) and
-//! how much of the original datagram it quotes (section 4.3.2.3: up to 576 bytes in all).
-
-use std::net::Ipv4Addr;
+//! The errors a router sends, whole packets, are built in `icmp_error.rs`.
 
 use crate::checksum::checksum;
-use crate::field::{put, put_u16, put_u32, u16_at, u32_at};
-use crate::{IpProtocol, Ipv4Fragment, Ipv4Packet, Ipv4Repr, Result, WireError, ipv4};
+use crate::field::{put_u16, put_u32, u16_at, u32_at};
+use crate::{Result, WireError};
 
 /// A message type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -305,7 +302,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Type, code and the four bytes behind the checksum.
-    const fn to_fields(self) -> (MessageType, u8, u32) {
+    pub(crate) const fn to_fields(self) -> (MessageType, u8, u32) {
         match self {
             Self::Unreachable(Unreachable::FragmentationNeeded { mtu }) => {
                 (MessageType::UNREACHABLE, 4, mtu as u32)
@@ -444,116 +441,6 @@ impl<'a> Repr<'a> {
     }
 }
 
-/// Builds the IP packet of an error about a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ErrorBuilder {
-    /// The sender of the error: an address of the interface the datagram came in by.
-    pub src_addr: Ipv4Addr,
-    /// What went wrong.
-    pub kind: ErrorKind,
-    /// Time to live of the error.
-    pub ttl: u8,
-    /// Identification of the error.
-    pub ident: u16,
-}
-
-impl ErrorBuilder {
-    /// Bytes in front of the quoted datagram: an IPv4 and an ICMP header.
-    pub const HEADERS_LEN: usize = ipv4::HEADER_LEN + HEADER_LEN;
-    /// The longest error in bytes: what every host must be able to take (RFC 791).
-    pub const MAX_LEN: usize = 576;
-    /// The type of service of errors: precedence 6, internetwork control (RFC 1812 section 4.3.2.5).
-    pub const TOS: u8 = 0xc0;
-
-    /// Whether an error about this datagram may be sent at all (RFC 1812 section 4.3.2.7): not
-    /// about an ICMP error, a fragment other than the first, a multicast or broadcast, or a
-    /// source that is not one host. That it came by a link-layer broadcast the caller must know.
-    pub fn may_be_sent_about(original: &[u8]) -> bool {
-        if original.len() < ipv4::HEADER_LEN {
-            return false;
-        }
-        let packet = Ipv4Packet::new_unchecked(original);
-        let (src, dst) = (packet.src_addr(), packet.dst_addr());
-        // 240.0.0.0/4 holds the limited broadcast, too.
-        let not_one_host = |addr: Ipv4Addr| addr.octets()[0] >= 224;
-        let bad_source = src.octets()[0] == 0 || src.is_loopback() || not_one_host(src);
-        if packet.version() != 4 || bad_source || not_one_host(dst) || packet.fragment_offset() != 0
-        {
-            return false;
-        }
-        if packet.protocol() != IpProtocol::ICMP {
-            return true;
-        }
-        // An ICMP message whose type is not there might be an error.
-        original
-            .get(packet.header_len())
-            .is_some_and(|msg_type| !MessageType(*msg_type).is_error())
-    }
-
-    /// How much of a datagram of `original_len` bytes an error quotes.
-    pub const fn quoted_len(original_len: usize) -> usize {
-        let room = Self::MAX_LEN - Self::HEADERS_LEN;
-        if original_len < room {
-            original_len
-        } else {
-            room
-        }
-    }
-
-    /// Writes the headers in front of a datagram that is already in place: `packet` is
-    /// `HEADERS_LEN` bytes to overwrite, then the original from its IP header on, already cut to
-    /// `quoted_len`. The error goes to the original's source.
-    ///
-    /// # Errors
-    /// `Truncated` if the original has no whole IP header, `BadLength` if it is not cut.
-    pub fn emit_in_place(&self, packet: &mut [u8]) -> Result<()> {
-        if packet.len() < Self::HEADERS_LEN + ipv4::HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
-        if packet.len() > Self::MAX_LEN {
-            return Err(WireError::BadLength);
-        }
-        let dst_addr = Ipv4Packet::new_unchecked(&packet[Self::HEADERS_LEN..]).src_addr();
-        let header = Ipv4Repr {
-            src_addr: self.src_addr,
-            dst_addr,
-            protocol: IpProtocol::ICMP,
-            ttl: self.ttl,
-            tos: Self::TOS,
-            ident: self.ident,
-            fragment: Ipv4Fragment::NONE,
-            payload_len: (packet.len() - ipv4::HEADER_LEN) as u16,
-        };
-        header.emit(&mut Ipv4Packet::new_unchecked(&mut packet[..]))?;
-        let (msg_type, code, rest) = self.kind.to_fields();
-        let mut icmp = Packet::new_unchecked(&mut packet[ipv4::HEADER_LEN..]);
-        icmp.set_msg_type(msg_type);
-        icmp.set_code(code);
-        icmp.set_rest_of_header(rest);
-        icmp.fill_checksum();
-        Ok(())
-    }
-
-    /// Writes the error about `original`, a datagram from its IP header on (link padding behind
-    /// it is not quoted), into `buffer`. Returns the error's length in bytes, at most `MAX_LEN`.
-    ///
-    /// # Errors
-    /// `Truncated` if the original has no whole IP header or the buffer is too short.
-    pub fn emit(&self, buffer: &mut [u8], original: &[u8]) -> Result<usize> {
-        if original.len() < ipv4::HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
-        let total_len = usize::from(Ipv4Packet::new_unchecked(original).total_len());
-        let in_packet = original.len().min(total_len.max(ipv4::HEADER_LEN));
-        let quoted = Self::quoted_len(in_packet);
-        let len = Self::HEADERS_LEN + quoted;
-        let packet = buffer.get_mut(..len).ok_or(WireError::Truncated)?;
-        put(packet, Self::HEADERS_LEN, &original[..quoted]);
-        self.emit_in_place(packet)?;
-        Ok(len)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -636,101 +523,6 @@ mod tests {
         );
     }
 
-    fn datagram(payload: usize) -> Vec<u8> {
-        crate::PacketBuilder::bare()
-            .ipv4(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2))
-            .udp(1000, 2000)
-            .payload_len(payload)
-            .build()
-    }
-
-    fn builder() -> ErrorBuilder {
-        ErrorBuilder {
-            src_addr: Ipv4Addr::new(10, 0, 0, 254),
-            kind: ErrorKind::TimeExceeded(TimeExceeded::Ttl),
-            ttl: 64,
-            ident: 7,
-        }
-    }
-
-    #[test]
-    fn an_error_goes_to_the_source_and_quotes_up_to_576_bytes() {
-        for (payload, quoted) in [(0, 28), (519, 547), (520, 548), (521, 548), (1400, 548)] {
-            let original = datagram(payload);
-            let mut buffer = [0u8; ErrorBuilder::MAX_LEN];
-            let len = builder().emit(&mut buffer, &original).unwrap();
-            assert_eq!(len, 28 + quoted);
-            let packet = Ipv4Packet::new_checked(&buffer[..len]).unwrap();
-            let header = Ipv4Repr::parse(&packet).unwrap();
-            assert_eq!(header.dst_addr, Ipv4Addr::new(10, 0, 0, 1));
-            assert_eq!((header.tos, header.ttl, header.ident), (0xc0, 64, 7));
-            let repr = Repr::parse(&Packet::new_checked(packet.payload()).unwrap()).unwrap();
-            let kind = builder().kind;
-            assert_eq!(
-                repr,
-                Repr::Error {
-                    kind,
-                    original: &original[..quoted]
-                }
-            );
-        }
-    }
-
-    #[test]
-    fn an_error_does_not_quote_link_padding() {
-        let mut original = datagram(0);
-        original.extend([0; 18]);
-        let mut buffer = [0u8; 576];
-        assert_eq!(builder().emit(&mut buffer, &original), Ok(56));
-    }
-
-    #[test]
-    fn errors_refuse_short_originals_and_buffers() {
-        let original = datagram(0);
-        assert_eq!(
-            builder().emit(&mut [0; 576], &original[..19]),
-            Err(WireError::Truncated)
-        );
-        assert_eq!(
-            builder().emit(&mut [0; 55], &original),
-            Err(WireError::Truncated)
-        );
-        assert_eq!(
-            builder().emit_in_place(&mut [0; 47]),
-            Err(WireError::Truncated)
-        );
-        assert_eq!(
-            builder().emit_in_place(&mut [0; 577]),
-            Err(WireError::BadLength)
-        );
-    }
-
-    #[test]
-    fn no_error_about_errors_later_fragments_groups_and_odd_sources() {
-        let may = |change: &dyn Fn(&mut [u8])| {
-            let mut bytes = datagram(8);
-            change(&mut bytes);
-            ErrorBuilder::may_be_sent_about(&bytes)
-        };
-        assert!(may(&|_| ()));
-        assert!(may(&|b| b[6] = 0x20), "a first fragment");
-        assert!(!may(&|b| b[7] = 1), "a later fragment");
-        assert!(!may(&|b| b[16] = 224), "to a group");
-        assert!(!may(&|b| b[16..20].fill(255)), "to everybody");
-        for source in [0u8, 127, 224, 240, 255] {
-            assert!(!may(&|b| b[12] = source), "from {source}.0.0.1");
-        }
-        let icmp = |msg_type: u8| may(&|b| (b[9], b[20]) = (1, msg_type));
-        assert!(icmp(8) && icmp(0) && !icmp(3) && !icmp(5) && !icmp(11));
-        let mut bytes = datagram(0);
-        bytes[9] = 1;
-        assert!(
-            !ErrorBuilder::may_be_sent_about(&bytes[..20]),
-            "an ICMP type that is cut off"
-        );
-        assert!(!ErrorBuilder::may_be_sent_about(&bytes[..19]));
-    }
-
     fn any_kind() -> impl Strategy<Value = ErrorKind> {
         prop_oneof![
             (0u8..16, any::<u16>()).prop_map(|(code, mtu)| {
@@ -760,15 +552,15 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), fill: bool) {
+        fn any_bytes_are_answered(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..120),
+            fill: bool,
+        ) {
             if let Ok(mut packet) = Packet::new_checked(&mut bytes[..]) {
                 if fill {
                     packet.fill_checksum();
                 }
                 let _ = Repr::parse(&Packet::new_unchecked(packet.into_inner() as &[u8]));
-            }
-            if ErrorBuilder::may_be_sent_about(&bytes) {
-                prop_assert!(builder().emit(&mut [0; 576], &bytes).is_ok());
             }
         }
     }

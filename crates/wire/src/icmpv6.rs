@@ -1,13 +1,13 @@
-//! ICMP for IPv6 (RFC 4443): echo and errors. Neighbour discovery has its own file, `ndisc.rs`.
+//! ICMP for IPv6 (RFC 4443): echo and errors.
 //!
-//! Also the errors a router sends: when one may be sent at all (RFC 4443 section 2.4 e) and how
-//! much of the original packet it quotes (as much as fits in the minimum MTU of 1,280 bytes).
+//! Neighbour discovery is in `ndisc.rs`; the errors a router sends, whole packets, are built in
+//! `icmp_error.rs`.
 
 use std::net::Ipv6Addr;
 
 use crate::checksum::pseudo_v6;
-use crate::field::{put, put_u16, put_u32, u16_at, u32_at};
-use crate::{FlowLabel, IpProtocol, Ipv6Packet, Ipv6Repr, Result, WireError, ipv6};
+use crate::field::{put_u16, put_u32, u16_at, u32_at};
+use crate::{IpProtocol, Result, WireError};
 
 /// A message type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -289,7 +289,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Type, code and the four bytes behind the checksum.
-    const fn to_fields(self) -> (MessageType, u8, u32) {
+    pub(crate) const fn to_fields(self) -> (MessageType, u8, u32) {
         match self {
             Self::Unreachable(reason) => (MessageType::UNREACHABLE, reason as u8, 0),
             Self::PacketTooBig { mtu } => (MessageType::PACKET_TOO_BIG, 0, mtu),
@@ -325,7 +325,7 @@ impl ErrorKind {
 
     /// Whether the error may answer a packet to a group: path MTU discovery works for multicast,
     /// too, and an option may ask for it.
-    const fn may_answer_multicast(self) -> bool {
+    pub(crate) const fn may_answer_multicast(self) -> bool {
         matches!(
             self,
             Self::PacketTooBig { .. }
@@ -453,118 +453,6 @@ impl<'a> Repr<'a> {
     }
 }
 
-/// Builds the IPv6 packet of an error about a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ErrorBuilder {
-    /// The sender of the error: an address of the router.
-    pub src_addr: Ipv6Addr,
-    /// What went wrong.
-    pub kind: ErrorKind,
-    /// Hop limit of the error.
-    pub hop_limit: u8,
-}
-
-impl ErrorBuilder {
-    /// Bytes in front of the quoted packet: an IPv6 and an ICMPv6 header.
-    pub const HEADERS_LEN: usize = ipv6::HEADER_LEN + HEADER_LEN;
-    /// The longest error in bytes: the minimum MTU.
-    pub const MAX_LEN: usize = 1280;
-
-    /// Whether this error about this packet may be sent at all (RFC 4443 section 2.4 e): not
-    /// about an ICMPv6 error or redirect, a fragment other than the first, a source that is not
-    /// one host, nor, with two exceptions, about a packet to a group. That it came by a
-    /// link-layer multicast the caller must know; the same exceptions hold.
-    pub fn may_be_sent_about(&self, original: &[u8]) -> bool {
-        if original.len() < ipv6::HEADER_LEN {
-            return false;
-        }
-        let packet = Ipv6Packet::new_unchecked(original);
-        let (src, dst) = (packet.src_addr(), packet.dst_addr());
-        let bad_source = src.is_unspecified() || src.is_loopback() || src.is_multicast();
-        let bad_target = dst.is_multicast() && !self.kind.may_answer_multicast();
-        if packet.version() != 6 || bad_source || bad_target {
-            return false;
-        }
-        // A chain that cannot be walked may be reported; what lies behind it is not known.
-        let Ok(upper) = packet.upper_layer() else {
-            return true;
-        };
-        if upper.is_later_fragment() {
-            return false;
-        }
-        if upper.protocol != IpProtocol::ICMPV6 {
-            return true;
-        }
-        original.get(upper.offset).is_some_and(|msg_type| {
-            let msg_type = MessageType(*msg_type);
-            !msg_type.is_error() && msg_type != MessageType::REDIRECT
-        })
-    }
-
-    /// How much of a packet of `original_len` bytes an error quotes.
-    pub const fn quoted_len(original_len: usize) -> usize {
-        let room = Self::MAX_LEN - Self::HEADERS_LEN;
-        if original_len < room {
-            original_len
-        } else {
-            room
-        }
-    }
-
-    /// Writes the headers in front of a packet that is already in place: `packet` is
-    /// `HEADERS_LEN` bytes to overwrite, then the original from its IPv6 header on, already cut
-    /// to `quoted_len`. The error goes to the original's source.
-    ///
-    /// # Errors
-    /// `Truncated` if the original has no whole IPv6 header, `BadLength` if it is not cut.
-    pub fn emit_in_place(&self, packet: &mut [u8]) -> Result<()> {
-        if packet.len() < Self::HEADERS_LEN + ipv6::HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
-        if packet.len() > Self::MAX_LEN {
-            return Err(WireError::BadLength);
-        }
-        let dst_addr = Ipv6Packet::new_unchecked(&packet[Self::HEADERS_LEN..]).src_addr();
-        let header = Ipv6Repr {
-            src_addr: self.src_addr,
-            dst_addr,
-            next_header: IpProtocol::ICMPV6,
-            hop_limit: self.hop_limit,
-            traffic_class: 0,
-            flow_label: FlowLabel::default(),
-            payload_len: (packet.len() - ipv6::HEADER_LEN) as u16,
-        };
-        header.emit(&mut Ipv6Packet::new_unchecked(&mut packet[..]))?;
-        let (msg_type, code, rest) = self.kind.to_fields();
-        let mut icmp = Packet::new_unchecked(&mut packet[ipv6::HEADER_LEN..]);
-        icmp.set_msg_type(msg_type);
-        icmp.set_code(code);
-        icmp.set_rest_of_header(rest);
-        icmp.fill_checksum(&self.src_addr, &dst_addr);
-        Ok(())
-    }
-
-    /// Writes the error about `original`, a packet from its IPv6 header on (link padding behind
-    /// it is not quoted), into `buffer`. Returns the error's length in bytes, at most `MAX_LEN`.
-    ///
-    /// # Errors
-    /// `Truncated` if the original has no whole IPv6 header or the buffer is too short.
-    pub fn emit(&self, buffer: &mut [u8], original: &[u8]) -> Result<usize> {
-        if original.len() < ipv6::HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
-        let in_packet = original
-            .len()
-            .min(Ipv6Packet::new_unchecked(original).total_len());
-        let quoted = Self::quoted_len(in_packet);
-        let len = Self::HEADERS_LEN + quoted;
-        let packet = buffer.get_mut(..len).ok_or(WireError::Truncated)?;
-        put(packet, Self::HEADERS_LEN, &original[..quoted]);
-        self.emit_in_place(packet)?;
-        Ok(len)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -638,105 +526,6 @@ mod tests {
         );
     }
 
-    fn datagram(payload: usize) -> Vec<u8> {
-        crate::PacketBuilder::bare()
-            .ipv6(SRC, DST)
-            .udp(1000, 2000)
-            .payload_len(payload)
-            .build()
-    }
-
-    fn builder() -> ErrorBuilder {
-        let src_addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe);
-        let kind = ErrorKind::TimeExceeded(TimeExceeded::HopLimit);
-        ErrorBuilder {
-            src_addr,
-            kind,
-            hop_limit: 64,
-        }
-    }
-
-    #[test]
-    fn an_error_goes_to_the_source_and_quotes_up_to_1280_bytes() {
-        for (payload, quoted) in [
-            (0, 48),
-            (1183, 1231),
-            (1184, 1232),
-            (1185, 1232),
-            (9000, 1232),
-        ] {
-            let mut original = datagram(payload);
-            original.extend([0; 3]); // link padding
-            let mut buffer = [0u8; ErrorBuilder::MAX_LEN];
-            let len = builder().emit(&mut buffer, &original).unwrap();
-            assert_eq!(len, 48 + quoted);
-            let packet = Ipv6Packet::new_checked(&buffer[..len]).unwrap();
-            let header = Ipv6Repr::parse(&packet).unwrap();
-            assert_eq!((header.dst_addr, header.hop_limit), (SRC, 64));
-            let icmp = Packet::new_checked(packet.payload()).unwrap();
-            let repr = Repr::parse(&header.src_addr, &SRC, &icmp).unwrap();
-            let kind = builder().kind;
-            assert_eq!(
-                repr,
-                Repr::Error {
-                    kind,
-                    original: &original[..quoted]
-                }
-            );
-        }
-    }
-
-    #[test]
-    fn errors_refuse_short_originals_and_buffers() {
-        let original = datagram(0);
-        assert_eq!(
-            builder().emit(&mut [0; 1280], &original[..39]),
-            Err(WireError::Truncated)
-        );
-        assert_eq!(
-            builder().emit(&mut [0; 95], &original),
-            Err(WireError::Truncated)
-        );
-        assert_eq!(
-            builder().emit_in_place(&mut [0; 87]),
-            Err(WireError::Truncated)
-        );
-        assert_eq!(
-            builder().emit_in_place(&mut [0; 1281]),
-            Err(WireError::BadLength)
-        );
-    }
-
-    #[test]
-    fn no_error_about_errors_later_fragments_groups_and_odd_sources() {
-        let may = |kind: ErrorKind, change: &dyn Fn(&mut [u8])| {
-            let mut bytes = datagram(8);
-            change(&mut bytes);
-            ErrorBuilder { kind, ..builder() }.may_be_sent_about(&bytes)
-        };
-        let late = builder().kind;
-        let big = ErrorKind::PacketTooBig { mtu: 1280 };
-        let option = ErrorKind::ParamProblem {
-            problem: ParamProblem::Option,
-            pointer: 42,
-        };
-        assert!(may(late, &|_| ()));
-        let to_group = |b: &mut [u8]| b[24] = 0xff;
-        assert!(!may(late, &to_group) && may(big, &to_group) && may(option, &to_group));
-        assert!(!may(big, &|b| b[8] = 0xff), "from a group");
-        assert!(!may(big, &|b| b[8..24].fill(0)), "from nobody");
-        let icmp = |msg_type: u8| may(late, &|b| (b[6], b[40]) = (58, msg_type));
-        assert!(icmp(128) && icmp(135) && !icmp(1) && !icmp(127) && !icmp(137));
-        let piece = |offset: u8| {
-            may(late, &|b| {
-                b[6] = 44;
-                b[40..44].copy_from_slice(&[17, 0, 0, offset]);
-            })
-        };
-        assert!(piece(1) && !piece(8));
-        assert!(!builder().may_be_sent_about(&datagram(0)[..39]));
-    }
-
     fn any_kind() -> impl Strategy<Value = ErrorKind> {
         let problem = prop_oneof![
             Just(ParamProblem::Field),
@@ -773,18 +562,16 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), fill: bool) {
+        fn any_bytes_are_answered(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..120),
+            fill: bool,
+        ) {
             if let Ok(mut packet) = Packet::new_checked(&mut bytes[..]) {
                 if fill {
                     packet.fill_checksum(&SRC, &DST);
                 }
-                let _ = Repr::parse(&SRC, &DST, &Packet::new_unchecked(packet.into_inner() as &[u8]));
-            }
-            if let Some(first) = bytes.first_mut() {
-                *first = 0x60;
-            }
-            if builder().may_be_sent_about(&bytes) {
-                prop_assert!(builder().emit(&mut [0; 1280], &bytes).is_ok());
+                let bytes: &[u8] = packet.into_inner();
+                let _ = Repr::parse(&SRC, &DST, &Packet::new_unchecked(bytes));
             }
         }
     }

@@ -619,7 +619,10 @@ mod tests {
         #[test]
         fn any_chain_is_answered(
             next in prop::sample::select(vec![0u8, 43, 44, 51, 60, 135, 17]),
-            payload in proptest::collection::vec(prop::sample::select(vec![0u8, 1, 43, 44, 51, 60, 17, 255]), 0..160),
+            payload in proptest::collection::vec(
+                prop::sample::select(vec![0u8, 1, 43, 44, 51, 60, 17, 255]),
+                0..160,
+            ),
         ) {
             let bytes = with_payload(next, &payload);
             let packet = Packet::new_checked(&bytes[..]).unwrap();

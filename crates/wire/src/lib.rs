@@ -2,10 +2,11 @@
 //!
 //! Every protocol file has the same two levels:
 //!
-//! - `Packet<T>`, a zero-copy view over bytes. It never judges: [`new_checked`](Ipv4Packet::new_checked)
-//!   tests once that the header (and every length the header claims) lies inside the bytes, and
-//!   after that no accessor panics, whatever the bytes say. `new_unchecked` skips the test for
-//!   callers that have already made it; on bytes too short for the header its accessors panic.
+//! - `Packet<T>`, a zero-copy view over bytes. It never judges:
+//!   [`new_checked`](Ipv4Packet::new_checked) tests once that the header, and every length it
+//!   claims, lies inside the bytes; after that no accessor panics, whatever the bytes say.
+//!   `new_unchecked` skips the test for callers that have already made it; on bytes too short
+//!   for the header its accessors panic.
 //! - `Repr`, a small owned value that cannot express nonsense. `parse` refuses what the RFC
 //!   forbids, `emit` writes `buffer_len` bytes and refuses a buffer that is too short.
 //!
@@ -21,6 +22,7 @@ pub mod checksum;
 mod ethernet;
 mod field;
 mod flow_key;
+mod icmp_error;
 mod icmpv4;
 mod icmpv6;
 mod ip;
@@ -38,15 +40,15 @@ pub use builder::PacketBuilder;
 pub use checksum::{Checksum, fill_l4_checksum};
 pub use ethernet::{EtherType, Frame as EthernetFrame, Repr as EthernetRepr};
 pub use flow_key::FlowKey;
+pub use icmp_error::{Icmpv4ErrorBuilder, Icmpv6ErrorBuilder};
 pub use icmpv4::{
-    ErrorBuilder as Icmpv4ErrorBuilder, ErrorKind as Icmpv4ErrorKind, MessageType as Icmpv4Type,
-    Packet as Icmpv4Packet, Repr as Icmpv4Repr, TimeExceeded as Icmpv4TimeExceeded,
-    Unreachable as Icmpv4Unreachable,
+    ErrorKind as Icmpv4ErrorKind, MessageType as Icmpv4Type, Packet as Icmpv4Packet,
+    Repr as Icmpv4Repr, TimeExceeded as Icmpv4TimeExceeded, Unreachable as Icmpv4Unreachable,
 };
 pub use icmpv6::{
-    ErrorBuilder as Icmpv6ErrorBuilder, ErrorKind as Icmpv6ErrorKind, MessageType as Icmpv6Type,
-    Packet as Icmpv6Packet, ParamProblem as Icmpv6ParamProblem, Repr as Icmpv6Repr,
-    TimeExceeded as Icmpv6TimeExceeded, Unreachable as Icmpv6Unreachable,
+    ErrorKind as Icmpv6ErrorKind, MessageType as Icmpv6Type, Packet as Icmpv6Packet,
+    ParamProblem as Icmpv6ParamProblem, Repr as Icmpv6Repr, TimeExceeded as Icmpv6TimeExceeded,
+    Unreachable as Icmpv6Unreachable,
 };
 pub use ip::IpProtocol;
 pub use ipv4::{

@@ -381,7 +381,13 @@ impl Repr {
             return Err(WireError::Malformed);
         }
         packet.set_code(0);
-        let data = packet.as_bytes_mut();
+        self.emit_fields(packet.as_bytes_mut());
+        packet.fill_checksum(src, dst);
+        Ok(())
+    }
+
+    /// Writes all but code and checksum; `data` is of `buffer_len` bytes.
+    fn emit_fields(&self, data: &mut [u8]) {
         match self {
             Repr::RouterSolicit { source_ll } => {
                 data[0] = Icmpv6Type::ROUTER_SOLICIT.0;
@@ -416,8 +422,6 @@ impl Repr {
                 emit_link_layer(data, SOLICIT_LEN, option::TARGET_LINK_LAYER, target_ll);
             }
         }
-        packet.fill_checksum(src, dst);
-        Ok(())
     }
 
     fn emit_router_advert(&self, data: &mut [u8]) {
@@ -616,6 +620,26 @@ mod tests {
         }
     }
 
+    fn any_router_advert() -> impl Strategy<Value = Repr> {
+        let fixed = any::<(u8, bool, bool, u16, u32, u32)>();
+        let mac = proptest::option::of(any::<[u8; 6]>().prop_map(MacAddr));
+        let prefix = proptest::option::of(any_prefix());
+        (fixed, mac, any::<Option<u32>>(), prefix).prop_map(|(fixed, source_ll, mtu, prefix)| {
+            let (hop_limit, managed, other, lifetime, reachable_ms, retrans_ms) = fixed;
+            Repr::RouterAdvert {
+                hop_limit,
+                managed,
+                other,
+                lifetime,
+                reachable_ms,
+                retrans_ms,
+                source_ll,
+                mtu,
+                prefix,
+            }
+        })
+    }
+
     fn any_repr() -> impl Strategy<Value = Repr> {
         let mac = || proptest::option::of(any::<[u8; 6]>().prop_map(MacAddr));
         let target = || {
@@ -638,26 +662,7 @@ mod tests {
                     target_ll,
                 }
             }),
-            (
-                any::<(u8, bool, bool, u16, u32, u32)>(),
-                mac(),
-                any::<Option<u32>>(),
-                proptest::option::of(any_prefix()),
-            )
-                .prop_map(|(fixed, source_ll, mtu, prefix)| {
-                    let (hop_limit, managed, other, lifetime, reachable_ms, retrans_ms) = fixed;
-                    Repr::RouterAdvert {
-                        hop_limit,
-                        managed,
-                        other,
-                        lifetime,
-                        reachable_ms,
-                        retrans_ms,
-                        source_ll,
-                        mtu,
-                        prefix,
-                    }
-                }),
+            any_router_advert(),
         ]
     }
 
@@ -672,7 +677,10 @@ mod tests {
         #[test]
         fn any_bytes_are_answered(
             msg_type in 132u8..139,
-            mut bytes in proptest::collection::vec(prop::sample::select(vec![0u8, 1, 2, 3, 4, 5, 64, 255]), 8..120),
+            mut bytes in proptest::collection::vec(
+                prop::sample::select(vec![0u8, 1, 2, 3, 4, 5, 64, 255]),
+                8..120,
+            ),
         ) {
             bytes[0] = msg_type;
             bytes[1] = 0;

@@ -319,7 +319,8 @@ mod tests {
         #[test]
         fn round_trips(src_port: u16, dst_port in 1u16.., payload_len in 0u16..=65_527) {
             let repr = Repr { src_port, dst_port, payload_len };
-            let mut packet = Packet::new_unchecked(vec![0xa5; HEADER_LEN + usize::from(payload_len)]);
+            let len = HEADER_LEN + usize::from(payload_len);
+            let mut packet = Packet::new_unchecked(vec![0xa5; len]);
             repr.emit(&mut packet).unwrap();
             packet.fill_checksum_v4(SRC, DST);
             prop_assert!(packet.verify_checksum(SRC.into(), DST.into()));
