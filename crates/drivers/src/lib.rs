@@ -1,2 +1,6 @@
 //! Interface drivers, one folder each: pg, pcap, tap, af_packet, loopback.
 #![allow(unsafe_code)]
+
+pub mod loopback;
+pub mod pcap;
+pub mod pg;

@@ -1,0 +1,156 @@
+//! The hot loop of the generator: metadata and frame bytes into fresh buffers.
+//!
+//! For frames of up to 64 bytes the work of one packet is one 64-byte metadata store, one 64-byte data
+//! store and one store of the window. The loop is compiled once for each vector width and the widest
+//! the CPU has is taken at start-up.
+
+use parshall_buffer::{BufferIndex, DATA_SIZE, HEADROOM, Meta, Pool};
+
+use super::expand::Frames;
+
+/// Bytes of a frame that is copied in one piece.
+const SHORT: usize = 64;
+
+/// Which build of the short-frame loop the CPU can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Isa {
+    Plain,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Isa {
+    /// The widest this CPU has.
+    pub fn detect() -> Isa {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+                return Isa::Avx512;
+            }
+            if is_x86_feature_detected!("avx2") {
+                return Isa::Avx2;
+            }
+        }
+        Isa::Plain
+    }
+}
+
+/// One run of short frames: as many windows as packets.
+struct Short<'a> {
+    meta: Meta,
+    base: [u8; SHORT],
+    at: usize,
+    windows: &'a [u8],
+}
+
+/// Writes `packets.len()` frames of variants `first..`, which must exist, all `len <= 64` bytes long.
+/// Says false when the window is not one the loop is made for.
+pub(super) fn short(
+    isa: Isa,
+    pool: &mut Pool,
+    packets: &[BufferIndex],
+    rx_if: u32,
+    frames: &Frames,
+    first: usize,
+    len: usize,
+) -> bool {
+    let (Some(&base), true) = (frames.base.first_chunk(), len <= SHORT) else {
+        return false;
+    };
+    let width = frames.width;
+    let run = Short {
+        meta: Meta::received(HEADROOM as u16, len as u16, rx_if),
+        base,
+        at: frames.at,
+        windows: frames
+            .windows
+            .get(first * width..(first + packets.len()) * width)
+            .unwrap_or(&[]),
+    };
+    match (width, frames.at + width <= SHORT) {
+        (0, true) => copies::<0>(isa, pool, packets, &run),
+        (16, true) => copies::<16>(isa, pool, packets, &run),
+        (32, true) => copies::<32>(isa, pool, packets, &run),
+        (64, true) => copies::<64>(isa, pool, packets, &run),
+        _ => return false,
+    }
+    true
+}
+
+#[inline(always)]
+fn copies<const W: usize>(isa: Isa, pool: &mut Pool, packets: &[BufferIndex], run: &Short<'_>) {
+    match isa {
+        Isa::Plain => body::<W>(pool, packets, run),
+        // SAFETY: `Isa::detect` saw the feature on this CPU.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => unsafe { body_avx2::<W>(pool, packets, run) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { body_avx512::<W>(pool, packets, run) },
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn body_avx2<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Short<'_>) {
+    body::<W>(pool, packets, run);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl")]
+fn body_avx512<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Short<'_>) {
+    body::<W>(pool, packets, run);
+}
+
+#[inline(always)]
+fn body<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Short<'_>) {
+    // Copies on the stack: the compiler then knows that no buffer write changes them.
+    let (meta, base) = (run.meta, run.base);
+    let at = HEADROOM + run.at.min(SHORT - W);
+    // `chunks_exact` and not `as_chunks`: the latter cannot be named for a width of 0.
+    let mut windows = run.windows.chunks_exact(W.max(1));
+    for &b in packets {
+        let (m, room) = pool.parts_mut(b);
+        *m = meta;
+        room[HEADROOM..HEADROOM + SHORT].copy_from_slice(&base);
+        if W > 0
+            && let Some(window) = windows.next()
+        {
+            room[at..at + W].copy_from_slice(window);
+        }
+    }
+}
+
+/// Writes one frame of any length into the fresh buffer `b`, chained when it is long. False when
+/// buffers ran out; `b` is then given back.
+pub(super) fn long(pool: &mut Pool, b: BufferIndex, rx_if: u32, frames: &Frames, i: usize) -> bool {
+    let len = frames.len(i);
+    let head = len.min(DATA_SIZE);
+    let (m, room) = pool.parts_mut(b);
+    *m = Meta::received(HEADROOM as u16, head as u16, rx_if);
+    // Whole cache lines: the base is padded to them, and the buffer's room is a multiple of 64.
+    let lines = head.next_multiple_of(64);
+    room[HEADROOM..HEADROOM + lines].copy_from_slice(&frames.base[..lines]);
+    let window = frames.window(i);
+    room[HEADROOM + frames.at..HEADROOM + frames.at + window.len()].copy_from_slice(window);
+    if len <= DATA_SIZE || pool.append_chain(b, &frames.base[DATA_SIZE..len]) {
+        return true;
+    }
+    pool.free(b);
+    false
+}
+
+/// Writes captured bytes into the fresh buffer `b`, as [`long`] does.
+pub(super) fn bytes(pool: &mut Pool, b: BufferIndex, rx_if: u32, bytes: &[u8]) -> bool {
+    let (head, tail) = bytes.split_at(bytes.len().min(DATA_SIZE));
+    let (m, room) = pool.parts_mut(b);
+    *m = Meta::received(HEADROOM as u16, head.len() as u16, rx_if);
+    room[HEADROOM..HEADROOM + head.len()].copy_from_slice(head);
+    if tail.is_empty() || pool.append_chain(b, tail) {
+        return true;
+    }
+    pool.free(b);
+    false
+}
