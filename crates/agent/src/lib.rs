@@ -1,1 +1,38 @@
 //! The sFlow agent: drains sample rings, polls counters, builds and sends datagrams.
+//!
+//! Follows sFlow Version 5 (`sflow_version_5.txt`, its errata, `sflow_host.txt`, `sflow_application.txt`) and keeps the
+//! habits of hsflowd that collectors have grown used to. What lives here:
+//!
+//! - [`Agent`]: one state machine, driven by [`Agent::poll`] with the time as an argument. It drains the workers' rings
+//!   fairly, gives samples their numbers, and writes them straight into the datagram that leaves.
+//! - [`AgentThread`]: runs an agent on a thread of its own and is the handle that control holds.
+//! - [`Router`]: all that the agent asks of the router. It knows no forwarding table and no interface type.
+//! - [`Transport`]: where datagrams go; [`UdpTransport`] is the real one.
+//! - [`host`]: counters of the machine, read from `/proc` and `/sys`.
+//! - [`elect`]: which address the agent calls its own when nobody said.
+//!
+//! The agent never waits for anything but its own sleep: sockets do not block, names are looked up by helper threads.
+
+mod agent;
+mod config;
+pub mod elect;
+mod flow;
+pub mod host;
+mod interface;
+mod outbox;
+mod router;
+mod status;
+mod thread;
+mod transport;
+
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+pub use agent::{Agent, AgentParts};
+pub use config::{AgentConfig, CollectorConfig, CollectorHost, ConfigError, DEFAULT_PORT};
+pub use router::{IfReport, RouteInfo, Router};
+pub use status::{AgentStatus, CollectorState, CollectorStatus, RingStatus};
+pub use thread::{AgentGone, AgentThread, SpawnError};
+pub use transport::{Lookup, Resolve, ThreadResolver, Transport, UdpTransport};

@@ -1,0 +1,435 @@
+//! The agent: what it does each time it is called.
+//!
+//! One call of [`Agent::poll`] drains the rings, reports counters that are due, and sends datagrams that are full or old.
+//! It reads no clock and waits for nothing; whoever calls it owns the time.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parshall_ring::Consumer;
+use parshall_sample::SampleSlot;
+use parshall_sflow_wire::{CounterRecord, CounterSampleHead, DataSource, Interface, SampleToSend};
+
+use crate::config::{AgentConfig, ConfigError};
+use crate::flow::{self, FlowContext};
+use crate::host::HostSource;
+use crate::interface::{self, Interfaces, LOOKAHEAD};
+use crate::outbox::{Outbox, Sender};
+use crate::router::{IfReport, Router};
+use crate::status::{AgentStatus, RingStatus};
+use crate::transport::Transport;
+
+const SECOND: u64 = 1_000_000_000;
+/// Samples taken from one ring before the next one has its turn.
+const SHARE: usize = 32;
+/// Samples taken in one call before everything else that is due has its turn.
+const BUDGET: usize = 8192;
+/// How often the list of interfaces is read although no counters are due.
+const REFRESH: u64 = SECOND;
+/// The same when a sample names an interface that is not in the list.
+const REFRESH_UNKNOWN: u64 = SECOND / 10;
+/// Where a sample's interface is not known (`SampleSlot::tx_if`), or the router made the packet itself (`rx_if`).
+const NO_INTERFACE: u32 = u32::MAX;
+
+/// What an agent is made of.
+pub struct AgentParts {
+    /// The router it reports on.
+    pub router: Arc<dyn Router>,
+    /// Where datagrams go.
+    pub transport: Box<dyn Transport>,
+    /// Counters of the machine; `None` = not reported.
+    pub host: Option<Box<dyn HostSource>>,
+    /// The agent address when none is configured.
+    pub elected: IpAddr,
+    /// Moves the polling schedule against that of other agents.
+    pub seed: u64,
+}
+
+/// The sFlow agent.
+pub struct Agent {
+    config: AgentConfig,
+    elected: IpAddr,
+    rings: Vec<Ring>,
+    /// Which ring comes first in the next turn.
+    turn: usize,
+    drained: u64,
+    host: Option<Box<dyn HostSource>>,
+    host_sequence: u32,
+    host_due: u64,
+    host_samples: u64,
+    exporter: Exporter,
+}
+
+/// A worker's ring.
+struct Ring {
+    source: u32,
+    consumer: Consumer<SampleSlot>,
+    drained: u64,
+}
+
+/// The part that turns what was seen into datagrams; apart from the rings, so that both can be borrowed at once.
+struct Exporter {
+    router: Arc<dyn Router>,
+    transport: Box<dyn Transport>,
+    outbox: Outbox,
+    interfaces: Interfaces,
+    /// When the list of interfaces was read last.
+    refreshed: Option<u64>,
+    /// Counts the turns over the rings.
+    round: u64,
+    flow_samples: u64,
+    counter_samples: u64,
+    orphans: u64,
+    oversize: u64,
+}
+
+impl Agent {
+    /// An agent that starts at `now` (ns, monotonic, as everywhere here).
+    ///
+    /// # Errors
+    /// When a setting is out of its range.
+    pub fn new(config: AgentConfig, parts: AgentParts, now: u64) -> Result<Agent, ConfigError> {
+        config.validate()?;
+        let AgentParts {
+            router,
+            mut transport,
+            host,
+            elected,
+            seed,
+        } = parts;
+        transport.set_collectors(now, &config.collectors);
+        let sender = Sender {
+            address: config.agent_address.unwrap_or(elected),
+            sub_agent_id: config.sub_agent_id,
+            started: now,
+        };
+        let mut agent = Agent {
+            elected,
+            rings: Vec::new(),
+            turn: 0,
+            drained: 0,
+            host,
+            host_sequence: 0,
+            host_due: u64::MAX,
+            host_samples: 0,
+            exporter: Exporter {
+                router,
+                transport,
+                outbox: Outbox::new(sender, config.max_datagram, age(&config)),
+                interfaces: Interfaces::new(seconds(config.polling_interval), seed),
+                refreshed: None,
+                round: 0,
+                flow_samples: 0,
+                counter_samples: 0,
+                orphans: 0,
+                oversize: 0,
+            },
+            config,
+        };
+        agent.schedule_host(now);
+        Ok(agent)
+    }
+
+    /// Replaces the settings. What was gathered under the old ones is sent first. A change of address or sub-agent id makes
+    /// this another agent: its numbers and its uptime start again.
+    ///
+    /// # Errors
+    /// When a setting is out of its range; nothing has changed then.
+    pub fn set_config(&mut self, config: AgentConfig, now: u64) -> Result<(), ConfigError> {
+        config.validate()?;
+        let e = &mut self.exporter;
+        e.outbox.flush(now, e.transport.as_mut());
+        e.outbox.set_limits(config.max_datagram, age(&config));
+        e.interfaces.set_interval(seconds(config.polling_interval));
+        e.transport.set_collectors(now, &config.collectors);
+        let was = e.outbox.sender();
+        let address = config.agent_address.unwrap_or(self.elected);
+        if (was.address, was.sub_agent_id) != (address, config.sub_agent_id) {
+            e.outbox.set_sender(Sender {
+                address,
+                sub_agent_id: config.sub_agent_id,
+                started: now,
+            });
+            e.interfaces.restart();
+            self.host_sequence = 0;
+        }
+        // Interfaces that just lost their place in the schedule get a new one at the next call.
+        e.refreshed = None;
+        let host_changed = config.host_interval != self.config.host_interval;
+        self.config = config;
+        if host_changed {
+            self.schedule_host(now);
+        }
+        Ok(())
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> &AgentConfig {
+        &self.config
+    }
+
+    /// Adds a worker's ring under the number `source`.
+    pub fn add_source(&mut self, source: u32, consumer: Consumer<SampleSlot>) {
+        self.rings.push(Ring {
+            source,
+            consumer,
+            drained: 0,
+        });
+    }
+
+    /// Takes what is left in the rings under the number `source`, and lets go of them.
+    pub fn remove_source(&mut self, source: u32, now: u64) {
+        let (gone, kept) = std::mem::take(&mut self.rings)
+            .into_iter()
+            .partition(|r| r.source == source);
+        self.rings = kept;
+        let gone: Vec<Ring> = gone;
+        for mut ring in gone {
+            let waiting = ring.consumer.len();
+            self.exporter.round += 1;
+            self.drained += ring.take(waiting, now, &mut self.exporter) as u64;
+        }
+    }
+
+    /// Does everything that is due at `now` and says when to come back at the latest; a time that is not in the future
+    /// means that more is waiting already. Samples do not announce themselves: come earlier to look for them.
+    pub fn poll(&mut self, now: u64) -> u64 {
+        let transport_due = self.exporter.transport.tick(now);
+        let more = self.drain(now);
+        self.exporter.report_counters(now);
+        self.report_host(now);
+        let e = &mut self.exporter;
+        e.outbox.send_full(now, e.transport.as_mut());
+        e.outbox.flush_aged(now, e.transport.as_mut());
+        if more {
+            return now;
+        }
+        let refresh = e.refreshed.map_or(now, |at| at + REFRESH);
+        let host = self.host_due.saturating_sub(LOOKAHEAD);
+        [
+            transport_due,
+            e.outbox.due(),
+            e.interfaces.due(),
+            host,
+            refresh,
+        ]
+        .into_iter()
+        .fold(u64::MAX, u64::min)
+    }
+
+    /// Sends all that is left: what lies in the rings now, and datagrams that are not full.
+    pub fn finish(&mut self, now: u64) {
+        self.exporter.round += 1;
+        for ring in &mut self.rings {
+            let waiting = ring.consumer.len();
+            self.drained += ring.take(waiting, now, &mut self.exporter) as u64;
+        }
+        let e = &mut self.exporter;
+        e.outbox.flush(now, e.transport.as_mut());
+    }
+
+    /// Samples taken from the rings so far.
+    pub fn drained(&self) -> u64 {
+        self.drained
+    }
+
+    /// The agent's state and what it has done.
+    pub fn status(&mut self, now: u64) -> AgentStatus {
+        let e = &self.exporter;
+        let sender = e.outbox.sender();
+        let (datagrams, bytes) = e.outbox.totals();
+        AgentStatus {
+            agent_address: Some(sender.address),
+            sub_agent_id: sender.sub_agent_id,
+            uptime_ms: now.saturating_sub(sender.started) / 1_000_000,
+            datagrams,
+            bytes,
+            flow_samples: e.flow_samples,
+            counter_samples: e.counter_samples,
+            host_samples: self.host_samples,
+            orphans: e.orphans,
+            oversize: e.oversize,
+            rings: self.rings.iter_mut().map(Ring::status).collect(),
+            collectors: e.transport.status(now),
+        }
+    }
+
+    /// Takes samples in turns from all rings until they are empty or the budget is spent. Says whether more may wait.
+    fn drain(&mut self, now: u64) -> bool {
+        let n = self.rings.len();
+        let mut taken = 0;
+        while taken < BUDGET {
+            let before = taken;
+            self.exporter.round += 1;
+            for k in 0..n {
+                taken += self.rings[(self.turn + k) % n].take(SHARE, now, &mut self.exporter);
+            }
+            if taken == before {
+                self.drained += taken as u64;
+                return false;
+            }
+            self.turn = (self.turn + 1) % n;
+        }
+        self.drained += taken as u64;
+        true
+    }
+
+    fn schedule_host(&mut self, now: u64) {
+        let on = self.config.host_interval > 0 && self.host.is_some();
+        // The first report comes soon: a collector wants to know whom it hears.
+        self.host_due = if on {
+            now + SECOND.min(seconds(self.config.host_interval))
+        } else {
+            u64::MAX
+        };
+    }
+
+    fn report_host(&mut self, now: u64) {
+        if self.host_due > now.saturating_add(LOOKAHEAD) {
+            return;
+        }
+        self.host_due = now + seconds(self.config.host_interval);
+        let Some(report) = self.host.as_mut().map(|h| h.read()) else {
+            return;
+        };
+        report.with_records(|records| self.push_host(now, records));
+    }
+
+    /// Sends the records as one sample, or as several when a datagram does not hold them all.
+    fn push_host(&mut self, now: u64, records: &[CounterRecord<'_>]) {
+        let e = &mut self.exporter;
+        let head = CounterSampleHead {
+            sequence: self.host_sequence.wrapping_add(1),
+            source: DataSource::HOST,
+        };
+        let sample = SampleToSend::Counters(head, records);
+        if e.outbox
+            .push(now, e.transport.as_mut(), |b| b.try_push(&sample))
+            .is_ok()
+        {
+            self.host_sequence = head.sequence;
+            self.host_samples += 1;
+        } else if records.len() > 1 {
+            let (a, b) = records.split_at(records.len() / 2);
+            self.push_host(now, a);
+            self.push_host(now, b);
+        } else {
+            e.oversize += 1;
+        }
+    }
+}
+
+impl Ring {
+    /// Takes at most `most` samples and says how many.
+    fn take(&mut self, most: usize, now: u64, exporter: &mut Exporter) -> usize {
+        let mut n = 0;
+        while n < most
+            && self
+                .consumer
+                .read(|slot| exporter.export(now, slot))
+                .is_some()
+        {
+            n += 1;
+        }
+        self.drained += n as u64;
+        n
+    }
+
+    fn status(&mut self) -> RingStatus {
+        RingStatus {
+            source: self.source,
+            drained: self.drained,
+            lost: self.consumer.overflows(),
+            waiting: self.consumer.len() as u64,
+        }
+    }
+}
+
+impl Exporter {
+    /// Reads the list of interfaces.
+    fn refresh(&mut self, now: u64) -> Vec<IfReport> {
+        let reports = self.router.interfaces();
+        self.interfaces.update(now, &reports);
+        self.refreshed = Some(now);
+        reports
+    }
+
+    /// One sample into the open datagram.
+    #[inline]
+    fn export(&mut self, now: u64, slot: &SampleSlot) {
+        let from_router = slot.rx_if == NO_INTERFACE;
+        let at = if from_router { slot.tx_if } else { slot.rx_if };
+        if self.interfaces.get_mut(at).is_none()
+            && self.refreshed.is_none_or(|r| r + REFRESH_UNKNOWN <= now)
+        {
+            self.refresh(now);
+        }
+        let route = self.router.resolve(flow::header(slot), slot.rx_if);
+        let output = match self.interfaces.exported(slot.tx_if) {
+            0 => route.map_or(Interface::UNKNOWN, |r| flow::interface(r.out_if)),
+            known => Interface::index(known),
+        };
+        let Some(i) = self.interfaces.get_mut(at) else {
+            self.orphans += 1;
+            return;
+        };
+        let (sequence, pool, drops) = i.next_flow(at, self.round, self.router.as_ref());
+        let source = i.if_index;
+        let input = if from_router {
+            Interface::INTERNAL
+        } else {
+            Interface::index(source)
+        };
+        let context = FlowContext {
+            sequence,
+            source,
+            pool,
+            drops,
+            input,
+            output,
+            route,
+        };
+        match self.outbox.push(now, self.transport.as_mut(), |b| {
+            flow::push(b, slot, &context)
+        }) {
+            Ok(()) => self.flow_samples += 1,
+            Err(_) => self.oversize += 1,
+        }
+    }
+
+    /// Sends the counters of every interface that is due, and keeps the list of interfaces fresh.
+    fn report_counters(&mut self, now: u64) {
+        let stale = self.refreshed.is_none_or(|at| at + REFRESH <= now);
+        if !stale && self.interfaces.due() > now {
+            return;
+        }
+        for report in self.refresh(now) {
+            let Some(i) = self.interfaces.take_due(report.index, now) else {
+                continue;
+            };
+            let source = DataSource::interface(i.if_index);
+            let head = CounterSampleHead {
+                sequence: i.next_counters(&report.totals),
+                source,
+            };
+            let pushed = interface::with_records(&report, |records| {
+                let sample = SampleToSend::Counters(head, records);
+                self.outbox
+                    .push(now, self.transport.as_mut(), |b| b.try_push(&sample))
+            });
+            match pushed {
+                Ok(()) => self.counter_samples += 1,
+                Err(_) => self.oversize += 1,
+            }
+        }
+        self.interfaces.reckon();
+    }
+}
+
+fn seconds(s: u32) -> u64 {
+    u64::from(s) * SECOND
+}
+
+fn age(c: &AgentConfig) -> u64 {
+    u64::from(c.max_age_ms) * 1_000_000
+}

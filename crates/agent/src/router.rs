@@ -1,0 +1,72 @@
+//! What the agent asks of the router it runs in.
+
+use std::net::IpAddr;
+
+use parshall_counters::IfTotals;
+use parshall_device::Duplex;
+
+use crate::elect::Candidate;
+
+/// The router as the agent sees it. All methods are called on the agent's thread and must not wait.
+pub trait Router: Send + Sync {
+    /// Every interface there is now, with its counters summed over the workers.
+    fn interfaces(&self) -> Vec<IfReport>;
+
+    /// Where a packet that came in on interface `rx_if` goes, from the first bytes of its frame. `None` when the router
+    /// has no route for it or does not route it.
+    fn resolve(&self, header: &[u8], rx_if: u32) -> Option<RouteInfo>;
+
+    /// Packets that passed the sampler of interface `if_index` and samples lost there for want of room, since the
+    /// interface was made. Neither ever falls, unless the counters are cleared.
+    fn pool(&self, if_index: u32) -> (u64, u64);
+
+    /// The router's own addresses, as candidates for the agent address besides those of the host.
+    fn addresses(&self) -> Vec<Candidate> {
+        Vec::new()
+    }
+}
+
+/// One interface. `index` is the number that samples carry, `if_index` the one that collectors see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IfReport {
+    /// The router's own number.
+    pub index: u32,
+    /// The exported ifIndex, stable over restarts.
+    pub if_index: u32,
+    /// Name.
+    pub name: String,
+    /// Bits per second, 0 = unknown.
+    pub speed: u64,
+    /// Duplex.
+    pub duplex: Duplex,
+    /// Administratively up.
+    pub admin_up: bool,
+    /// The link is there.
+    pub link_up: bool,
+    /// Receives all frames.
+    pub promiscuous: bool,
+    /// Counters summed over the workers.
+    pub totals: IfTotals,
+    /// sFlow is on: its counters are reported.
+    pub sflow: bool,
+    /// Sampling rate 1-in-N, 0 = off. For the status only: each sample carries its own.
+    pub rate: u32,
+}
+
+/// What the router would do with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteInfo {
+    /// Exported ifIndex it leaves by; 0 = not known, [`RouteInfo::INTERNAL`] = the router itself is the destination.
+    pub out_if: u32,
+    /// Next hop; the unspecified address = none (connected) or not known.
+    pub next_hop: IpAddr,
+    /// Prefix length of the route to the source, 0 = default or not known.
+    pub src_mask_len: u32,
+    /// Prefix length of the route to the destination, 0 = default or not known.
+    pub dst_mask_len: u32,
+}
+
+impl RouteInfo {
+    /// The router itself, as an interface number (sFlow errata; the value of the compact form in both forms).
+    pub const INTERNAL: u32 = 0x3FFF_FFFF;
+}

@@ -1,0 +1,267 @@
+//! Runs an agent on a thread of its own.
+//!
+//! Owns the clock and the sleep: short while samples come, up to [`LONGEST_SLEEP`] when none do, so that an idle agent
+//! costs next to nothing. Control talks to the thread by messages, which also end its sleep.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parshall_ring::Consumer;
+use parshall_sample::SampleSlot;
+use thiserror::Error;
+
+use crate::agent::{Agent, AgentParts};
+use crate::config::{AgentConfig, ConfigError};
+use crate::elect::{elect_or_loopback, host_candidates};
+use crate::host::ProcReader;
+use crate::router::Router;
+use crate::status::AgentStatus;
+use crate::transport::UdpTransport;
+
+/// Sleep after samples were found.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(250);
+/// Sleep when none came for a while. A ring must hold what workers sample in this time: 5,000 at 500,000 a second.
+const LONGEST_SLEEP: Duration = Duration::from_millis(10);
+/// How long to wait for the thread's answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// The agent's thread is not there any more, or does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the sFlow agent does not answer")]
+pub struct AgentGone;
+
+/// Why an agent could not be started.
+#[derive(Debug, Error)]
+pub enum SpawnError {
+    /// A setting is out of its range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The system gave no thread.
+    #[error("no thread for the sFlow agent: {0}")]
+    Thread(#[from] io::Error),
+}
+
+enum Command {
+    Config(AgentConfig),
+    Add(u32, Consumer<SampleSlot>),
+    Remove(u32),
+    Status(Sender<AgentStatus>),
+    Shutdown,
+}
+
+/// An agent on its own thread. Dropping it shuts it down.
+pub struct AgentThread {
+    commands: Sender<Command>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl AgentThread {
+    /// Starts an agent that sends over UDP and reports this machine's counters. The rings are numbered from 0: the workers.
+    ///
+    /// # Errors
+    /// When a setting is out of its range or the system gives no thread.
+    pub fn spawn(
+        config: AgentConfig,
+        router: Arc<dyn Router>,
+        sources: Vec<Consumer<SampleSlot>>,
+    ) -> Result<AgentThread, SpawnError> {
+        let mut candidates = router.addresses();
+        candidates.extend(host_candidates());
+        let elected = elect_or_loopback(&candidates);
+        let mut hasher = DefaultHasher::new();
+        (elected, config.agent_address, std::process::id()).hash(&mut hasher);
+        let parts = AgentParts {
+            router,
+            transport: Box::new(UdpTransport::new()),
+            host: Some(Box::new(ProcReader::new())),
+            elected,
+            seed: hasher.finish(),
+        };
+        Self::spawn_parts(config, parts, sources)
+    }
+
+    /// Starts an agent made of other parts.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_parts(
+        config: AgentConfig,
+        parts: AgentParts,
+        sources: Vec<Consumer<SampleSlot>>,
+    ) -> Result<AgentThread, SpawnError> {
+        let clock = Clock(Instant::now());
+        let mut agent = Agent::new(config, parts, clock.now())?;
+        for (i, consumer) in (0..).zip(sources) {
+            agent.add_source(i, consumer);
+        }
+        let (commands, inbox) = channel();
+        let run = move || {
+            Loop {
+                agent,
+                clock,
+                inbox,
+                sleep: SHORTEST_SLEEP,
+            }
+            .run()
+        };
+        let thread = thread::Builder::new()
+            .name("parshall-sflow".to_owned())
+            .spawn(run)?;
+        Ok(AgentThread {
+            commands,
+            thread: Some(thread),
+        })
+    }
+
+    /// Replaces the settings.
+    ///
+    /// # Errors
+    /// When one is out of its range; nothing changes then.
+    pub fn set_config(&self, config: AgentConfig) -> Result<(), ConfigError> {
+        config.validate()?;
+        if self.commands.send(Command::Config(config)).is_err() {
+            tracing::error!("{AgentGone}");
+        }
+        Ok(())
+    }
+
+    /// Adds a worker's ring under the number `source`.
+    ///
+    /// # Errors
+    /// When the thread is gone.
+    pub fn add_source(&self, source: u32, consumer: Consumer<SampleSlot>) -> Result<(), AgentGone> {
+        self.commands
+            .send(Command::Add(source, consumer))
+            .map_err(|_| AgentGone)
+    }
+
+    /// Sends what is left in the rings under the number `source` and lets go of them.
+    ///
+    /// # Errors
+    /// When the thread is gone.
+    pub fn remove_source(&self, source: u32) -> Result<(), AgentGone> {
+        self.commands
+            .send(Command::Remove(source))
+            .map_err(|_| AgentGone)
+    }
+
+    /// The agent's state and what it has done.
+    ///
+    /// # Errors
+    /// When the thread is gone or does not answer.
+    pub fn status(&self) -> Result<AgentStatus, AgentGone> {
+        let (answer, wait) = channel();
+        self.commands
+            .send(Command::Status(answer))
+            .map_err(|_| AgentGone)?;
+        let mut status = wait.recv_timeout(ANSWER).map_err(|_| AgentGone)?;
+        let unix_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_millis() as u64);
+        for c in &mut status.collectors {
+            c.last_error_unix_ms = c.last_error_ago_ms.map(|ago| unix_ms.saturating_sub(ago));
+        }
+        Ok(status)
+    }
+
+    /// Sends all that is left and ends the thread.
+    pub fn shutdown(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // Both fail only when the thread is gone already; it left its reason on stderr then.
+            let _ = self.commands.send(Command::Shutdown);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for AgentThread {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Nanoseconds since a second before the agent started: monotonic and never near zero.
+struct Clock(Instant);
+
+impl Clock {
+    fn now(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos())
+            .unwrap_or(u64::MAX / 2)
+            .saturating_add(1_000_000_000)
+    }
+}
+
+struct Loop {
+    agent: Agent,
+    clock: Clock,
+    inbox: Receiver<Command>,
+    sleep: Duration,
+}
+
+impl Loop {
+    fn run(mut self) {
+        loop {
+            let before = self.agent.drained();
+            let now = self.clock.now();
+            let wake = self.agent.poll(now);
+            let found = self.agent.drained() != before;
+            self.sleep = if found {
+                SHORTEST_SLEEP
+            } else {
+                (self.sleep * 2).min(LONGEST_SLEEP)
+            };
+            let sleep = self
+                .sleep
+                .min(Duration::from_nanos(wake.saturating_sub(now)));
+            match self.wait(sleep) {
+                Some(Command::Shutdown) => break,
+                Some(c) => self.obey(c),
+                None => {}
+            }
+        }
+        self.agent.finish(self.clock.now());
+    }
+
+    /// The next command, if one comes within `sleep`. A handle that is gone means shutdown.
+    fn wait(&self, sleep: Duration) -> Option<Command> {
+        if sleep.is_zero() {
+            return match self.inbox.try_recv() {
+                Ok(c) => Some(c),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => Some(Command::Shutdown),
+            };
+        }
+        match self.inbox.recv_timeout(sleep) {
+            Ok(c) => Some(c),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Command::Shutdown),
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        let now = self.clock.now();
+        match command {
+            Command::Config(c) => {
+                if let Err(e) = self.agent.set_config(c, now) {
+                    tracing::error!("sFlow settings refused: {e}");
+                }
+            }
+            Command::Add(source, consumer) => self.agent.add_source(source, consumer),
+            Command::Remove(source) => self.agent.remove_source(source, now),
+            Command::Status(answer) => {
+                // Whoever asked may have stopped waiting.
+                let _ = answer.send(self.agent.status(now));
+            }
+            Command::Shutdown => {}
+        }
+    }
+}
