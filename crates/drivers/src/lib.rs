@@ -4,3 +4,4 @@
 pub mod loopback;
 pub mod pcap;
 pub mod pg;
+pub mod tap;

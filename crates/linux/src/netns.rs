@@ -226,6 +226,12 @@ impl NetNs {
         Ok(command)
     }
 
+    /// A path that opens it again (see [`NetNs::open`]), within this process while this value lives:
+    /// how a nameless namespace goes into a setting.
+    pub fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.fd.as_raw_fd())
+    }
+
     /// What to call it in messages.
     pub fn label(&self) -> &str {
         &self.label
@@ -393,6 +399,8 @@ mod tests {
         assert_ne!(inside, before);
         assert_eq!(inode(), before);
         assert_eq!(ns.run(|| 7).unwrap(), 7);
+        let again = NetNs::open(&ns.path()).unwrap();
+        assert_eq!(again.run(inode).unwrap(), inside);
     }
 
     #[test]
