@@ -6,6 +6,7 @@
 //! - [`record`]: one typed structure per flow and counter record, declared once, encoded and decoded alike.
 //! - [`builder`]: [`DatagramBuilder`], which fills datagrams of bounded size without allocating per sample.
 //! - [`datagram`]: [`Datagram`], which walks a received datagram lazily and trusts none of it.
+//! - [`dissect`]: what a sampled packet header shows: addresses, labels, ports.
 //! - [`reason`]: the drop reason numbers and names.
 //! - [`print`]: text, CSV and JSON output.
 //! - [`pcap`]: takes UDP payloads out of capture files.
@@ -15,6 +16,7 @@
 
 pub mod builder;
 pub mod datagram;
+pub mod dissect;
 pub mod pcap;
 pub mod print;
 pub mod reason;

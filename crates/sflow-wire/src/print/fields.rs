@@ -144,7 +144,7 @@ impl<S: Sink> Walker<'_, '_, S> {
             Show::VlanTags => return self.vlan_tunnel(item.key),
             Show::AsPath => return self.as_path(item.key),
             Show::Communities => return self.communities(item.key),
-            Show::Bytes | Show::Numbers | Show::Rows(_) | Show::Special => return Ok(()),
+            Show::Bytes | Show::Macs | Show::Rows(_) | Show::Special => return Ok(()),
         };
         self.field(item.key, value);
         Ok(())

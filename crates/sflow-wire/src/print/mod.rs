@@ -7,6 +7,8 @@
 mod csv;
 mod fields;
 mod header;
+mod json;
+mod json_writer;
 mod old;
 mod rt;
 mod sink;
@@ -17,6 +19,7 @@ use core::net::IpAddr;
 
 pub use walk::Fault;
 
+use self::json_writer::Json;
 use self::sink::{CompatJson, Fields, Grep, Sink, Text};
 use self::walk::Walker;
 use crate::datagram::{Datagram, RawRecord, Sample};
@@ -58,6 +61,11 @@ pub enum Format {
     /// sflowtool's JSON byte for byte (`-j`, or `-J` if indented): all values strings, nothing escaped.
     CompatJson {
         /// One key per line.
+        indented: bool,
+    },
+    /// Valid JSON with numbers as numbers, one object per datagram and line unless indented.
+    Json {
+        /// One member per line.
         indented: bool,
     },
 }
@@ -175,6 +183,7 @@ enum Form {
     Csv(csv::Csv),
     Fields(Fields),
     CompatJson(CompatJson),
+    Json(Json),
 }
 
 impl Printer {
@@ -186,6 +195,7 @@ impl Printer {
             Format::Csv => Form::Csv(csv::Csv::default()),
             Format::Fields(list) => Form::Fields(Fields::new(list)),
             Format::CompatJson { indented } => Form::CompatJson(CompatJson::new(*indented)),
+            Format::Json { indented } => Form::Json(Json::new(*indented)),
         };
         Printer {
             form,
@@ -214,6 +224,12 @@ impl Printer {
             Form::Csv(s) => walk(s, selection, scratch, meta, datagram, out),
             Form::Fields(s) => walk(s, selection, scratch, meta, datagram, out),
             Form::CompatJson(s) => walk(s, selection, scratch, meta, datagram, out),
+            Form::Json(json) => {
+                core::mem::swap(&mut json.out, out);
+                let error = json::datagram(json, selection, meta, datagram);
+                core::mem::swap(&mut json.out, out);
+                error.map_or(Ok(()), |e| Err(Fault::Decode(e)))
+            }
         }?;
         Ok(true)
     }

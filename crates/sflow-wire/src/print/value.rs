@@ -144,9 +144,14 @@ pub(crate) fn put_hex_lower(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends upper-case hexadecimal pairs with dashes between.
 pub(crate) fn put_dashed(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.reserve(bytes.len() * 3);
-    for b in bytes {
-        out.extend_from_slice(&[UPPER[usize::from(b >> 4)], UPPER[usize::from(b & 15)], b'-']);
+    let start = out.len();
+    // The dashes are there already when the digits are put between them.
+    out.resize(start + 3 * bytes.len(), b'-');
+    if let Some(room) = out.get_mut(start..) {
+        for (three, b) in room.chunks_exact_mut(3).zip(bytes) {
+            three[0] = UPPER[usize::from(b >> 4)];
+            three[1] = UPPER[usize::from(b & 15)];
+        }
     }
     if !bytes.is_empty() {
         out.pop();

@@ -14,7 +14,7 @@ use super::{Meta, Selection};
 use crate::builder::sample_tag;
 use crate::reason;
 use crate::types::{Address, Tag};
-use crate::xdr::pad4;
+use crate::xdr::{DecodeError, pad4};
 
 /// Why the rest of a datagram was given up. The text and the number are sflowtool's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub enum Fault {
         /// What it took.
         found: u32,
     },
+    /// Something could not be decoded; the typed form went on after it.
+    Decode(DecodeError),
     /// There were fewer samples than announced.
     MissingSamples {
         /// Samples there were.
@@ -50,7 +52,7 @@ impl Fault {
     pub const fn exception(&self) -> u32 {
         match self {
             Fault::EndOfData | Fault::AddressType(_) | Fault::MissingSamples { .. } => 1,
-            Fault::Version(_) | Fault::Unknown(..) => 2,
+            Fault::Version(_) | Fault::Unknown(..) | Fault::Decode(_) => 2,
             Fault::Length { .. } => 3,
         }
     }
@@ -62,6 +64,7 @@ impl fmt::Display for Fault {
             Fault::EndOfData => f.write_str("the data ends early"),
             Fault::AddressType(n) => write!(f, "unknown address type = {}", *n as i32),
             Fault::Version(n) => write!(f, "unexpected datagram version number {n}"),
+            Fault::Decode(e) => e.fmt(f),
             Fault::Unknown(what, n) => write!(f, "unexpected {what} {n}"),
             Fault::Length {
                 what,

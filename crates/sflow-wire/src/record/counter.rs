@@ -221,7 +221,7 @@ records! {
         /// Thousandths of a degree Celsius.
         temperature: i32 => "sfp_module_temperature";
         /// Active lanes.
-        lanes: List<'a, SfpLane> => "sfp_lanes" show Show::Special;
+        lanes: List<'a, SfpLane> => "sfp_lanes" show Show::Rows(SfpLane::LAYOUT.items);
     }
 
     /// One lane of an optical module. Bias in microampere, power in microwatt, wavelength in nanometre.

@@ -70,8 +70,8 @@ pub enum Show {
     AsPath,
     /// BGP communities.
     Communities,
-    /// Plain list of 32-bit numbers.
-    Numbers,
+    /// List of Ethernet addresses.
+    Macs,
     /// Fields that only records longer than this many bytes have.
     Tail(u32, &'static [Item]),
     /// A list of records.
@@ -85,6 +85,8 @@ pub enum Show {
 pub struct Item {
     /// The name that sflowtool prints, or one in its style for records that it does not know.
     pub key: &'static str,
+    /// The same as a JSON member begins: `,"key":`.
+    pub json_key: &'static str,
     /// How it is shown.
     pub show: Show,
     /// Bytes that must be left before the field and those after it are shown: sflowtool reads some runs of fields
@@ -511,6 +513,7 @@ macro_rules! records {
                 title: records!(@title $($tkey $title)?),
                 items: &[ $( $crate::record::field::Item {
                     key: $key,
+                    json_key: concat!(",\"", $key, "\":"),
                     show: records!(@show $ty $(, $show)?),
                     need: 0 $(+ $need)?,
                 }, )* ],

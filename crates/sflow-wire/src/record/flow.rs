@@ -117,7 +117,7 @@ records! {
         /// 1 set, 2 sequence.
         kind: u32 => "type";
         /// AS numbers.
-        asns: List<'a, u32> => "asns" show Show::Numbers;
+        asns: List<'a, u32> => "asns" show Show::Special;
     }
 
     /// Users at both ends (0:1004). Character sets are IANA MIBenum, 106 is UTF-8.

@@ -20,7 +20,7 @@ records! {
     /// Network adapters of the host (0:2001).
     HostAdapters<'a> {
         /// The adapters.
-        adapters: List<'a, Adapter<'a>> => "adaptor_list" show Show::Special;
+        adapters: List<'a, Adapter<'a>> => "adaptor_list" show Show::Rows(Adapter::LAYOUT.items);
     }
 
     /// A network adapter.
@@ -28,7 +28,7 @@ records! {
         /// Interface number.
         if_index: u32 => "ifIndex";
         /// Its addresses.
-        macs: List<'a, Mac> => "mac_list" show Show::Special;
+        macs: List<'a, Mac> => "mac_list" show Show::Macs;
     }
 
     /// The host that a guest or container runs on (0:2002).

@@ -1,0 +1,277 @@
+//! The typed JSON: valid whatever the datagram, right where sflowtool is not, and complete past a bad record.
+
+use std::net::Ipv4Addr;
+
+use parshall_sflow_wire::pcap::{Capture, find_udp};
+use parshall_sflow_wire::print::{Format, Meta, Printer, RecordFilter, Selection, Stamp};
+use parshall_sflow_wire::record::*;
+use parshall_sflow_wire::types::{Address, Tag};
+use parshall_sflow_wire::{
+    CounterRecord, CounterSampleHead, DataSource, DatagramBuilder, FlowRecord, FlowSampleHead,
+    Interface,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const META: Meta = Meta {
+    source: Address::V4(Ipv4Addr::new(203, 0, 113, 9)),
+    read_time: Stamp {
+        seconds: 1_700_000_000,
+        micros: 5,
+        utc_offset: 0,
+    },
+    capture_time: None,
+};
+
+fn print(format: Format, selection: Selection, datagram: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let _ = Printer::new(&format, selection).print(&META, datagram, &mut out);
+    out
+}
+
+fn json_of(datagram: &[u8]) -> Value {
+    let out = print(
+        Format::Json { indented: false },
+        Selection::default(),
+        datagram,
+    );
+    serde_json::from_slice(&out).expect("valid JSON")
+}
+
+fn captured(file: &[u8]) -> Vec<Vec<u8>> {
+    let mut capture = Capture::open(file).expect("a capture");
+    let mut all = Vec::new();
+    while let Some(p) = capture.next_packet().expect("a whole capture") {
+        let udp = find_udp(p.link_type, p.data).expect("a UDP datagram");
+        all.push(udp.payload.to_vec());
+    }
+    all
+}
+
+fn records() -> Vec<Vec<u8>> {
+    captured(include_bytes!("data/sflow-records.pcap"))
+}
+
+fn edge() -> Vec<Vec<u8>> {
+    captured(include_bytes!("data/sflow-edge.pcap"))
+}
+
+#[test]
+fn numbers_are_numbers() {
+    let d = json_of(&records()[0]);
+    assert_eq!(d["datagramSourceIP"], "203.0.113.9");
+    assert_eq!(d["unixSecondsUTC"], 1_700_000_000);
+    let s = &d["samples"][0];
+    assert_eq!(s["meanSkipCount"], 1000);
+    assert_eq!(s["outputPort"], 258);
+    assert_eq!(s["outputPortKind"], "dropCode");
+    let header = &s["elements"][0];
+    assert_eq!(header["decodedVLAN"], 100);
+    // The bytes are 1C 46; sflowtool shows 17948.
+    assert_eq!(header["IPID"], 0x1C46);
+    let gateway = &s["elements"][6];
+    assert_eq!(gateway["dst_as_path"], json!([3356, 1299, [64512, 64513]]));
+    assert_eq!(gateway["dst_peer_as"], 3356);
+    assert_eq!(gateway["BGP_communities"], json!(["65000:1", "65000:2"]));
+    let mpls = &s["elements"][9];
+    assert_eq!(
+        mpls["mpls_input_stack"][1],
+        json!({"label":17,"exp":0,"s":1,"ttl":63})
+    );
+}
+
+#[test]
+fn lists_and_unknown_values_have_their_own_types() {
+    let all = records();
+    let interface = json_of(&all[3]);
+    let elements = &interface["samples"][1]["elements"];
+    let sfp = elements
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|e| e["counterBlock_tag"] == "0:10")
+        .unwrap();
+    assert_eq!(sfp["sfp_lanes"][1]["rx_wavelength_nM"], 19);
+    let cpu = elements
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|e| e["counterBlock_tag"] == "0:1001")
+        .unwrap();
+    assert_eq!(
+        (&cpu["5s_cpu"], &cpu["1m_cpu"]),
+        (&json!(12.34), &Value::Null)
+    );
+    let host = json_of(&all[4]);
+    let adapters = &host["samples"][0]["elements"][1]["adaptor_list"];
+    assert_eq!(
+        adapters[1]["mac_list"],
+        json!(["020000000002", "020000000003"])
+    );
+}
+
+#[test]
+fn records_that_sflowtool_does_not_know_are_decoded() {
+    let d = json_of(&records()[1]);
+    let elements = d["samples"][0]["elements"].as_array().unwrap();
+    let acl = elements
+        .iter()
+        .find(|e| e["flowBlock_tag"] == "0:1037")
+        .unwrap();
+    assert_eq!(acl["extendedType"], "acl");
+    assert!(acl["acl_name"].is_string());
+    let icmp6 = elements
+        .iter()
+        .find(|e| e["flowBlock_tag"] == "0:1")
+        .unwrap();
+    assert_eq!(icmp6["ICMPType"], 128);
+}
+
+#[test]
+fn text_is_escaped() {
+    let d = json_of(&edge()[1]);
+    assert_eq!(d["samples"][0]["elements"][0]["ifName"], "eth\"0");
+}
+
+#[test]
+fn decoding_goes_on_after_a_bad_record() {
+    // A router record with an unknown next hop, which sflowtool gives up at, and a sample after it.
+    let d = json_of(&edge()[4]);
+    let samples = d["samples"].as_array().unwrap();
+    assert_eq!(samples.len(), 2);
+    assert_eq!(samples[0]["elements"][0]["extendedType"], "ROUTER");
+    assert!(
+        samples[1]["elements"]
+            .as_array()
+            .is_some_and(|e| !e.is_empty())
+    );
+    // A header longer than its record.
+    let d = json_of(&edge()[8]);
+    assert!(
+        d["samples"][0]["elements"][0]["error"].is_string() || d["samples"][0]["error"].is_string()
+    );
+    // A version that is not supported.
+    let d = json_of(&edge()[7]);
+    assert_eq!(d["error"], "datagram version 4 is not 5 at byte 0");
+}
+
+fn flow_head() -> FlowSampleHead {
+    FlowSampleHead {
+        sequence: 1,
+        source: DataSource::interface(1),
+        rate: 1,
+        pool: 1,
+        drops: 0,
+        input: Interface::index(1),
+        output: Interface::INTERNAL,
+    }
+}
+
+fn two_samples() -> Vec<u8> {
+    let mut b = DatagramBuilder::new(1400);
+    b.begin("192.0.2.1".parse().unwrap(), 0, 1, 1);
+    b.push_flow_sample_expanded(&flow_head(), |r| {
+        r.push(&FlowRecord::EgressQueue(EgressQueue { queue: 3 }));
+        r.push(&FlowRecord::QueueDepth(QueueDepth { bytes: 9 }));
+    })
+    .unwrap();
+    let head = CounterSampleHead {
+        sequence: 1,
+        source: DataSource::interface(1),
+    };
+    b.push_counter_sample_expanded(&head, |r| {
+        r.push(&CounterRecord::PortName(PortName {
+            name: "eth0".into(),
+        }));
+    })
+    .unwrap();
+    b.finish().to_vec()
+}
+
+#[test]
+fn filters_choose_samples_and_records() {
+    let datagram = two_samples();
+    let shown = |agent: Option<(&str, u8)>, filters: &[RecordFilter], format: Format| {
+        let selection = Selection {
+            agent: agent.map(|(a, n)| (a.parse().unwrap(), n)),
+            records: filters.to_vec(),
+        };
+        String::from_utf8(print(format, selection, &datagram)).unwrap()
+    };
+    for format in [
+        Format::Text,
+        Format::Json { indented: false },
+        Format::CompatJson { indented: false },
+    ] {
+        let counters = shown(None, &[RecordFilter::Counter], format.clone());
+        assert!(counters.contains("ifName") && !counters.contains("FLOWSAMPLE"));
+        let depth = shown(
+            None,
+            &[RecordFilter::Tag(Tag::new(0, 1040))],
+            format.clone(),
+        );
+        assert!(depth.contains("queue_depth_bytes") && !depth.contains("egress_queue_id"));
+        assert!(!depth.contains("COUNTERSSAMPLE"));
+        assert_eq!(shown(None, &[RecordFilter::Discard], format.clone()), "");
+        assert_eq!(shown(Some(("192.0.3.0", 24)), &[], format.clone()), "");
+        assert!(shown(Some(("192.0.2.0", 24)), &[], format.clone()).contains("192.0.2.1"));
+        assert!(shown(Some(("0.0.0.0", 0)), &[], format.clone()).contains("192.0.2.1"));
+        assert_eq!(shown(Some(("::", 0)), &[], format), "");
+    }
+}
+
+fn formats() -> Vec<Format> {
+    vec![
+        Format::Text,
+        Format::Grep,
+        Format::Csv,
+        Format::Fields("agent,srcIP,adaptor_0_ifIndex".to_owned()),
+        Format::CompatJson { indented: false },
+        Format::CompatJson { indented: true },
+    ]
+}
+
+proptest! {
+    #[test]
+    fn mutated_datagrams_never_panic_and_stay_valid(
+        which in 0usize..16,
+        edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..8),
+        cut in any::<usize>(),
+        selective: bool,
+    ) {
+        let all = [records(), edge()].concat();
+        let mut d = all[which % all.len()].clone();
+        for (at, with) in edits {
+            let at = at % d.len();
+            d[at] = with;
+        }
+        if cut % 4 == 0 {
+            d.truncate(cut % d.len());
+        }
+        let records = if selective { vec![RecordFilter::Flow, RecordFilter::Tag(Tag(1))] } else { vec![] };
+        let selection = Selection { agent: None, records };
+        for format in formats() {
+            print(format, selection.clone(), &d);
+        }
+        for indented in [false, true] {
+            let out = print(Format::Json { indented }, selection.clone(), &d);
+            if !out.is_empty() {
+                let read: Result<Value, _> = serde_json::from_slice(&out);
+                prop_assert!(read.is_ok(), "{:?}: {}", read, String::from_utf8_lossy(&out));
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_words_never_panic(words in proptest::collection::vec(prop_oneof![0u32..12, 1000u32..1050, 2000u32..2220, any::<u32>()], 0..120)) {
+        let mut d: Vec<u8> = [5, 1, 0xC000_0201, 0, 1, 1, 4].iter().chain(&words).flat_map(|w: &u32| w.to_be_bytes()).collect();
+        for version in [5, 4, 2] {
+            d[3] = version;
+            for format in formats() {
+                print(format, Selection::default(), &d);
+            }
+            let out = print(Format::Json { indented: false }, Selection::default(), &d);
+            prop_assert!(serde_json::from_slice::<Value>(&out).is_ok());
+        }
+    }
+}
