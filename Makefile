@@ -1,0 +1,42 @@
+# Everything a contributor or CI calls. CI (.ci/run) calls the same commands.
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PARSHALL := $(TARGET)/release/parshall
+# Seconds for each fuzz target: `make fuzz SECONDS_EACH=1200`.
+SECONDS_EACH ?= 60
+
+.PHONY: help build demo test bench lint fmt fuzz loom clean
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+build: ## The release binary
+	$(CARGO) build --release --locked --package parshall
+
+demo: build ## Router, hosts, traffic and a collector, for 30 seconds
+	$(PARSHALL) lab
+
+test: ## All tests; installs what they need when root, else names what is missing
+	tests/setup.sh
+	$(CARGO) test --workspace --locked
+
+bench: build ## In-memory forwarding rates: Mpps and cycles per packet, sFlow off and on
+	$(PARSHALL) bench forward
+
+lint: ## Format, clippy, dependency ranks, source rules
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) xtask check
+
+fmt: ## Format everything
+	$(CARGO) fmt --all
+
+fuzz: ## Every fuzz target for SECONDS_EACH seconds
+	fuzz/run.sh $(SECONDS_EACH)
+
+loom: ## Every interleaving of the lock-free crates' models
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir $(TARGET)/loom \
+	    --package parshall-ring --package parshall-rcu --lib
+
+clean: ## Remove what was built
+	$(CARGO) clean
