@@ -226,6 +226,24 @@ impl Pool {
         room.get(m.data as usize + at..)?.first_chunk()
     }
 
+    /// `N` bytes at the current header plus `at`, whatever the packet's length: bytes behind its end are
+    /// stale but initialised memory of the same buffer. For loops that judge the length separately.
+    #[inline(always)]
+    pub fn peek<const N: usize>(&self, b: BufferIndex, at: usize) -> &[u8; N] {
+        let (m, room) = self.parts(b);
+        let start = (m.data as usize + at).min(ROOM - N);
+        // SAFETY: `start + N <= ROOM`, the length of `room`.
+        unsafe { &*room.as_ptr().add(start).cast::<[u8; N]>() }
+    }
+    /// As [`peek`](Self::peek), to change.
+    #[inline(always)]
+    pub fn peek_mut<const N: usize>(&mut self, b: BufferIndex, at: usize) -> &mut [u8; N] {
+        let (m, room) = self.parts_mut(b);
+        let start = (m.data as usize + at).min(ROOM - N);
+        // SAFETY: `start + N <= ROOM`, the length of `room`.
+        unsafe { &mut *room.as_mut_ptr().add(start).cast::<[u8; N]>() }
+    }
+
     /// A pointer to the current header, for nodes that have checked the length themselves.
     #[inline(always)]
     pub fn data_ptr(&self, b: BufferIndex) -> *mut u8 {

@@ -1,2 +1,174 @@
-//! The forwarding nodes, one file each.
+//! The forwarding nodes, one file each, and the one list that names them.
+//!
+//! Owns what happens to packets between devices: Ethernet, cross-connect, ARP, IPv4, IPv6, neighbour
+//! discovery, ICMP, MPLS, sampling, captures. Reads [`Shared`] state that control publishes, tells control
+//! things by [`Event`]s. Knows no device and no command.
 #![allow(unsafe_code)]
+
+mod arp_input;
+mod capture;
+mod ethernet_input;
+mod event;
+mod flow_hash;
+mod hold;
+mod icmp_error;
+mod interface_output;
+mod ip4_arp;
+mod ip4_frag;
+mod ip4_icmp;
+mod ip4_input;
+mod ip4_local;
+mod ip4_lookup;
+mod ip4_rewrite;
+mod ip6_icmp;
+mod ip6_input;
+mod ip6_local;
+mod ip6_lookup;
+mod ip6_neighbor;
+mod ip6_rewrite;
+mod l2_input;
+mod link;
+mod mpls_disposition;
+mod mpls_imposition;
+mod mpls_input;
+mod mpls_lookup;
+mod mpls_output;
+mod parts;
+mod sflow;
+pub mod state;
+mod trace;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use parshall_graph::{ArcEnd, ArcSpec, Graph, GraphError, Limits, Node, NodeSpec, Side};
+use parshall_ring::{Consumer, ring};
+use parshall_sample::SampleSlot;
+
+pub use capture::{CAPTURE_BYTES, CapturePoint, CaptureSlot};
+pub use event::{Event, HoldMessage};
+pub use flow_hash::{flow_hash4, flow_hash6};
+pub use sflow::SflowSettings;
+pub use state::{IfAddresses, IfTable, IfView, Shared, TableLimits, if_flags};
+
+/// Samples that wait for the agent at most, per worker.
+const SAMPLE_RING: usize = 16_384;
+/// Events that wait for the control thread at most, per worker and node.
+const EVENT_RING: usize = 4_096;
+/// Captured packets that wait for the control thread at most, per worker and point.
+const CAPTURE_RING: usize = 512;
+
+/// Every arc.
+pub const ARCS: &[ArcSpec] = &[
+    ArcSpec { name: "device-input", side: Side::Rx, end: ArcEnd::Node("ethernet-input") },
+    ArcSpec { name: "ip4-unicast", side: Side::Rx, end: ArcEnd::Node("ip4-lookup") },
+    ArcSpec { name: "ip6-unicast", side: Side::Rx, end: ArcEnd::Node("ip6-lookup") },
+    ArcSpec { name: "interface-output", side: Side::Tx, end: ArcEnd::Transmit },
+];
+
+/// Input nodes: one a kind of driver.
+pub const INPUTS: &[&str] =
+    &["pg-input", "pcap-input", "virtio-input", "af-packet-input", "loopback-input"];
+
+/// What a worker's nodes produce for other threads.
+pub struct NodeOutputs {
+    /// Neighbours seen and wanted: one ring per node that has something to say.
+    pub events: Vec<Consumer<Event>>,
+    /// Packet samples.
+    pub samples: Consumer<SampleSlot>,
+    /// Captured packets, one ring per capture point.
+    pub captures: Vec<Consumer<CaptureSlot>>,
+}
+
+/// What a node may be made from.
+struct Build<'a> {
+    shared: &'a Arc<Shared>,
+    interfaces: usize,
+    seed: u64,
+    events: Vec<Consumer<Event>>,
+    captures: Vec<Consumer<CaptureSlot>>,
+    samples: Option<Consumer<SampleSlot>>,
+}
+
+impl Build<'_> {
+    fn events(&mut self) -> parshall_ring::Producer<Event> {
+        let (p, c) = ring(EVENT_RING);
+        self.events.push(c);
+        p
+    }
+    fn capture(&mut self, point: CapturePoint) -> Box<dyn Node> {
+        let (p, c) = ring(CAPTURE_RING);
+        self.captures.push(c);
+        Box::new(capture::Capture::new(point, p))
+    }
+    fn sflow(&mut self) -> Box<dyn Node> {
+        let (p, c) = ring(SAMPLE_RING);
+        self.samples = Some(c);
+        Box::new(sflow::Sflow::new(self.interfaces, p, self.seed))
+    }
+}
+
+type Make = fn(&mut Build<'_>) -> Box<dyn Node>;
+
+/// The list of all nodes. To add one: its file, its `mod` line above, its line here.
+const NODES: &[(NodeSpec, Make)] = &[
+    (sflow::SPEC, |b| b.sflow()),
+    (capture::RX, |b| b.capture(CapturePoint::Rx)),
+    (ethernet_input::SPEC, |b| Box::new(ethernet_input::EthernetInput::new(b.shared.clone()))),
+    (l2_input::SPEC, |b| Box::new(l2_input::L2Input::new(b.shared.clone()))),
+    (arp_input::SPEC, |b| Box::new(arp_input::ArpInput::new(b.shared.clone(), b.events()))),
+    (mpls_input::SPEC, |b| Box::new(mpls_input::MplsInput::new(b.shared.clone()))),
+    (mpls_lookup::SPEC, |b| Box::new(mpls_lookup::MplsLookup::new(b.shared.clone()))),
+    (ip4_input::SPEC, |b| Box::new(ip4_input::Ip4Input::new(b.shared.clone()))),
+    (ip6_input::SPEC, |b| Box::new(ip6_input::Ip6Input::new(b.shared.clone()))),
+    (ip4_lookup::SPEC, |b| Box::new(ip4_lookup::Ip4Lookup::new(b.shared.clone()))),
+    (ip6_lookup::SPEC, |b| Box::new(ip6_lookup::Ip6Lookup::new(b.shared.clone()))),
+    (ip4_local::SPEC, |_| Box::new(ip4_local::Ip4Local)),
+    (ip6_local::SPEC, |b| Box::new(ip6_local::Ip6Local::new(b.shared.clone()))),
+    (ip4_icmp::SPEC, |_| Box::new(ip4_icmp::Ip4Icmp)),
+    (ip6_icmp::SPEC, |b| Box::new(ip6_icmp::Ip6Icmp::new(b.shared.clone(), b.events()))),
+    (icmp_error::SPEC4, |b| Box::new(icmp_error::Ip4IcmpError::new(b.shared.clone()))),
+    (icmp_error::SPEC6, |b| Box::new(icmp_error::Ip6IcmpError::new(b.shared.clone()))),
+    (mpls_disposition::SPEC, |b| Box::new(mpls_disposition::MplsDisposition::new(b.shared.clone()))),
+    (mpls_imposition::SPEC, |b| Box::new(mpls_imposition::MplsImposition::new(b.shared.clone()))),
+    (ip4_rewrite::SPEC, |b| Box::new(ip4_rewrite::Ip4Rewrite::new(b.shared.clone()))),
+    (ip4_frag::SPEC, |_| Box::new(ip4_frag::Ip4Frag::new())),
+    (ip6_rewrite::SPEC, |b| Box::new(ip6_rewrite::Ip6Rewrite::new(b.shared.clone()))),
+    (mpls_output::SPEC, |b| Box::new(mpls_output::MplsOutput::new(b.shared.clone()))),
+    (ip4_arp::SPEC, |b| Box::new(ip4_arp::Ip4Arp::new(b.shared.clone(), b.events()))),
+    (ip6_neighbor::SPEC, |b| Box::new(ip6_neighbor::Ip6Neighbor::new(b.shared.clone(), b.events()))),
+    (interface_output::SPEC, |_| Box::new(interface_output::InterfaceOutput)),
+    (capture::TX, |b| b.capture(CapturePoint::Tx)),
+    (capture::DROPPED, |b| b.capture(CapturePoint::Drop)),
+];
+
+/// Descriptions of all nodes, input nodes included.
+pub fn specs() -> Vec<NodeSpec> {
+    let inputs = INPUTS.iter().map(|name| NodeSpec::input(name));
+    inputs.chain(NODES.iter().map(|(spec, _)| spec.clone())).collect()
+}
+
+/// The graph of all nodes.
+///
+/// # Errors
+/// As [`Graph::build`].
+pub fn graph(limits: Limits) -> Result<Graph, GraphError> {
+    Graph::build(&specs(), ARCS, limits)
+}
+
+/// A worker's instances of all nodes. `seed` fixes its random choices (sampling).
+pub fn build(shared: &Arc<Shared>, limits: Limits, seed: u64) -> (Vec<(&'static str, Box<dyn Node>)>, NodeOutputs) {
+    let mut b = Build {
+        shared,
+        interfaces: limits.interfaces,
+        seed,
+        events: Vec::new(),
+        captures: Vec::new(),
+        samples: None,
+    };
+    let nodes = NODES.iter().map(|(spec, make)| (spec.name, make(&mut b))).collect();
+    let samples = b.samples.unwrap_or_else(|| ring(1).1);
+    (nodes, NodeOutputs { events: b.events, samples, captures: b.captures })
+}

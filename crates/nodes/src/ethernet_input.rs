@@ -1,0 +1,159 @@
+//! `ethernet-input`: who a frame is for and what it carries (IEEE 802.3, RFC 894, RFC 2464).
+//!
+//! Frames of a cross-connected interface go on whole and unread. Otherwise the destination must be the
+//! interface's own address or a group address (unless the interface is promiscuous), and the Ethernet
+//! type chooses the next node. Usually every packet of a frame agrees, so the first pass assumes that:
+//! it strips the header of each packet and collects any difference from the first; only a frame with
+//! differences is classified packet by packet.
+//!
+//! Drop reasons: `ethernet_too_short`, `l3_mac_mismatch`, `src_mac_multicast`, `unknown_ethertype`,
+//! `unknown_vlan`, `llc_unsupported`, `interface_gone`.
+
+use std::sync::Arc;
+
+use parshall_buffer::{BufferIndex, Frame, IF_MIXED};
+use parshall_counters::DropReason;
+use parshall_graph::{Ctx, Dispatch, Node, NodeSpec, TraceRecord};
+
+use crate::state::{IfView, Shared, if_flags};
+
+/// The node's description.
+pub const SPEC: NodeSpec = NodeSpec::new(
+    "ethernet-input",
+    &["ip4-input", "ip6-input", "mpls-input", "arp-input", "l2-input"],
+)
+.format(format);
+
+const IP4_INPUT: u16 = 0;
+const IP6_INPUT: u16 = 1;
+const MPLS_INPUT: u16 = 2;
+const ARP_INPUT: u16 = 3;
+const L2_INPUT: u16 = 4;
+
+/// Bytes of an Ethernet header without tags.
+const HEADER: u16 = 14;
+/// The low six bytes of a little-endian word: a MAC address.
+const MAC_MASK: u64 = (1 << 48) - 1;
+/// The group bit of an address so read.
+const GROUP: u64 = 1;
+
+/// The node.
+pub struct EthernetInput {
+    shared: Arc<Shared>,
+}
+
+impl EthernetInput {
+    /// Over this state.
+    pub fn new(shared: Arc<Shared>) -> EthernetInput {
+        EthernetInput { shared }
+    }
+}
+
+impl Node for EthernetInput {
+    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        let interfaces = self.shared.interfaces(cx.rcu);
+        if frame.rx_if == IF_MIXED {
+            for (i, &b) in frame.packets().iter().enumerate() {
+                let view = interfaces.view(cx.pool.meta(b).rx_if);
+                classify(cx, i, b, &view, false);
+            }
+            return Dispatch::Each;
+        }
+        let view = interfaces.view(frame.rx_if);
+        if view.has(if_flags::XCONNECT) {
+            return Dispatch::All(L2_INPUT);
+        }
+        if let Some(next) = strip_alike(cx, frame, &view) {
+            return Dispatch::All(next);
+        }
+        for (i, &b) in frame.packets().iter().enumerate() {
+            classify(cx, i, b, &view, true);
+        }
+        Dispatch::Each
+    }
+}
+
+/// Strips the header of every packet; `Some` when all are for us and of one well-known type.
+#[inline]
+fn strip_alike(cx: &mut Ctx<'_>, frame: &Frame, view: &IfView) -> Option<u16> {
+    let first = ethertype(cx.pool.peek(*frame.packets().first()?, 0));
+    let mut differs = 0u64;
+    for &b in frame.packets() {
+        let h: &[u8; 16] = cx.pool.peek(b, 0);
+        let dst = u64::from_le_bytes([h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]]);
+        // The ninth to twelfth byte are the rest of the source address, whose group bit is in the seventh.
+        differs |= ((dst ^ view.mac) & MAC_MASK) | u64::from(ethertype(h) ^ first) | (u64::from(h[6]) & GROUP);
+        let m = cx.pool.meta_mut(b);
+        differs |= u64::from(m.len < HEADER);
+        m.data = m.data.wrapping_add(HEADER);
+        m.len = m.len.wrapping_sub(HEADER);
+        m.l3 = m.data;
+    }
+    if differs != 0 {
+        return None;
+    }
+    match first {
+        0x0800 => Some(IP4_INPUT),
+        0x86DD => Some(IP6_INPUT),
+        0x8847 => Some(MPLS_INPUT),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn ethertype(h: &[u8; 16]) -> u16 {
+    u16::from_be_bytes([h[12], h[13]])
+}
+
+/// Judges one packet; `stripped` says that its header was stripped before.
+fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped: bool) {
+    let m = cx.pool.meta_mut(b);
+    if stripped {
+        m.data = m.data.wrapping_sub(HEADER);
+        m.len = m.len.wrapping_add(HEADER);
+    }
+    if m.len < HEADER {
+        return cx.drop_packet(i, b, DropReason::EthernetTooShort);
+    }
+    let rx_if = m.rx_if;
+    let h: [u8; 16] = *cx.pool.peek(b, 0);
+    let dst = u64::from_le_bytes([h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]]) & MAC_MASK;
+    if dst & GROUP != 0
+        && let Some(c) = cx.counters.interface(rx_if)
+    {
+        if dst == MAC_MASK { c.rx_broadcast.add(1) } else { c.rx_multicast.add(1) }
+    }
+    if !view.has(if_flags::EXISTS) {
+        return cx.drop_packet(i, b, DropReason::InterfaceGone);
+    }
+    if view.has(if_flags::XCONNECT) {
+        cx.next[i] = L2_INPUT;
+        return;
+    }
+    if dst != view.mac && dst & GROUP == 0 && !view.has(if_flags::PROMISC) {
+        return cx.drop_packet(i, b, DropReason::NotOurMac);
+    }
+    if u64::from(h[6]) & GROUP != 0 {
+        return cx.drop_packet(i, b, DropReason::SourceMacMulticast);
+    }
+    let m = cx.pool.meta_mut(b);
+    m.data += HEADER;
+    m.len -= HEADER;
+    m.l3 = m.data;
+    match ethertype(&h) {
+        0x0800 => cx.next[i] = IP4_INPUT,
+        0x86DD => cx.next[i] = IP6_INPUT,
+        0x8847 => cx.next[i] = MPLS_INPUT,
+        0x0806 => cx.next[i] = ARP_INPUT,
+        0x8100 | 0x88A8 | 0x9100 => cx.drop_packet(i, b, DropReason::UnknownVlan),
+        ..0x0600 => cx.drop_packet(i, b, DropReason::LlcUnsupported),
+        _ => cx.drop_packet(i, b, DropReason::UnknownEthertype),
+    }
+}
+
+fn format(r: &TraceRecord) -> String {
+    match parshall_wire::EthernetFrame::new_checked(r.bytes()) {
+        Ok(f) => format!("{} -> {} type 0x{:04x} length {}", f.src_addr(), f.dst_addr(), f.ethertype().0, r.total_len),
+        Err(_) => parshall_graph::hex_line(r),
+    }
+}

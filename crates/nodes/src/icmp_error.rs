@@ -1,0 +1,270 @@
+//! `ip4-icmp-error` and `ip6-icmp-error`: answer a packet that is dropped with the ICMP error it deserves.
+//!
+//! RFC 792, RFC 1812 section 4.3.2 (what may be answered, with what source and how often), RFC 4443
+//! section 2.4. Another node decides that a packet is dropped and [`ask`]s; here the error is built in
+//! the packet's own buffer, or the packet is just dropped where an error is not allowed or too many were
+//! sent. Either way the packet counts as dropped for the reason given.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use parshall_buffer::{BufferIndex, Flags, Frame, IF_NONE};
+use parshall_counters::DropReason;
+use parshall_graph::{Ctx, DROP, Dispatch, Node, NodeSpec};
+use parshall_wire::{
+    Icmpv4ErrorBuilder, Icmpv4ErrorKind, Icmpv4TimeExceeded, Icmpv4Unreachable, Icmpv6ErrorBuilder,
+    Icmpv6ErrorKind, Icmpv6ParamProblem, Icmpv6TimeExceeded, Icmpv6Unreachable,
+};
+
+use crate::state::{IfTable, Shared};
+use crate::trace::{format_ip4, format_ip6};
+
+/// Description of the IPv4 node.
+pub const SPEC4: NodeSpec = NodeSpec::new("ip4-icmp-error", &["ip4-lookup"]).format(format_ip4);
+/// Description of the IPv6 node.
+pub const SPEC6: NodeSpec = NodeSpec::new("ip6-icmp-error", &["ip6-lookup"]).format(format_ip6);
+
+const LOOKUP: u16 = 0;
+/// TTL and hop limit of errors.
+const TTL: u8 = 64;
+/// Errors a worker sends at most, per second and at once (RFC 1812 section 4.3.2.8).
+const RATE: u64 = 1000;
+const BURST: u64 = 100;
+
+/// Which error to send: written into the packet's scratch words by [`ask`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpAsk {
+    kind: u32,
+    data: u32,
+}
+
+macro_rules! asks {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty)?) = $kind:literal;)*) => {
+        impl IcmpAsk {
+            $($(#[$doc])* pub fn $name($($arg: $ty)?) -> IcmpAsk {
+                #[allow(unused_mut, unused_assignments)]
+                let mut data = 0;
+                $(data = u32::from($arg);)?
+                IcmpAsk { kind: $kind, data }
+            })*
+        }
+    };
+}
+
+asks! {
+    /// IPv4: no route.
+    net_unreachable4() = 0;
+    /// IPv4: the last hop does not resolve, or an unreachable route.
+    host_unreachable4() = 1;
+    /// IPv4: nobody here speaks that protocol.
+    protocol_unreachable4() = 2;
+    /// IPv4: nobody listens on that port.
+    port_unreachable4() = 3;
+    /// IPv4: too big for a link of this MTU.
+    fragmentation_needed4(mtu: u16) = 4;
+    /// IPv4: prohibited by configuration.
+    prohibited4() = 5;
+    /// IPv4: TTL expired on the way.
+    time_exceeded4() = 6;
+    /// IPv6: no route.
+    no_route6() = 10;
+    /// IPv6: prohibited by configuration.
+    prohibited6() = 11;
+    /// IPv6: the source may not leave its link.
+    beyond_scope6() = 12;
+    /// IPv6: the last hop does not resolve, or an unreachable route.
+    address_unreachable6() = 13;
+    /// IPv6: nobody listens on that port.
+    port_unreachable6() = 14;
+    /// IPv6: too big for a link of this MTU.
+    packet_too_big6(mtu: u16) = 15;
+    /// IPv6: hop limit expired on the way.
+    time_exceeded6() = 16;
+    /// IPv6: the next header at this offset is not known here.
+    unknown_next_header6(offset: u16) = 17;
+}
+
+impl IcmpAsk {
+    fn kind4(self) -> Icmpv4ErrorKind {
+        use Icmpv4Unreachable::{FragmentationNeeded, Host, Net, Port, Prohibited, Protocol};
+        let unreachable = match self.kind {
+            0 => Net,
+            2 => Protocol,
+            3 => Port,
+            4 => FragmentationNeeded { mtu: self.data as u16 },
+            5 => Prohibited,
+            6 => return Icmpv4ErrorKind::TimeExceeded(Icmpv4TimeExceeded::Ttl),
+            _ => Host,
+        };
+        Icmpv4ErrorKind::Unreachable(unreachable)
+    }
+
+    fn kind6(self) -> Icmpv6ErrorKind {
+        use Icmpv6Unreachable::{Address, BeyondScope, NoRoute, Port, Prohibited};
+        let unreachable = match self.kind {
+            10 => NoRoute,
+            11 => Prohibited,
+            12 => BeyondScope,
+            14 => Port,
+            15 => return Icmpv6ErrorKind::PacketTooBig { mtu: self.data },
+            16 => return Icmpv6ErrorKind::TimeExceeded(Icmpv6TimeExceeded::HopLimit),
+            17 => {
+                let problem = Icmpv6ParamProblem::NextHeader;
+                return Icmpv6ErrorKind::ParamProblem { problem, pointer: self.data };
+            }
+            _ => Address,
+        };
+        Icmpv6ErrorKind::Unreachable(unreachable)
+    }
+}
+
+/// Says why packet `b` is dropped and which error it deserves; the caller sends it to the error node.
+pub fn ask(cx: &mut Ctx<'_>, b: BufferIndex, reason: DropReason, error: IcmpAsk) {
+    let m = cx.pool.meta_mut(b);
+    m.reason = reason.code();
+    m.scratch = [error.kind, error.data];
+}
+
+/// A token bucket on the worker's clock.
+struct Limit {
+    tokens: u64,
+    filled: u64,
+}
+
+impl Limit {
+    fn new() -> Limit {
+        Limit { tokens: BURST, filled: 0 }
+    }
+
+    fn take(&mut self, now: u64) -> bool {
+        let more = now.saturating_sub(self.filled).saturating_mul(RATE) / 1_000_000_000;
+        if more != 0 {
+            self.tokens = BURST.min(self.tokens.saturating_add(more));
+            self.filled = now;
+        }
+        let ok = self.tokens != 0;
+        self.tokens -= u64::from(ok);
+        ok
+    }
+}
+
+/// Whether the packet may be answered as far as the link is concerned: received, and not as a group frame.
+fn came_alone(cx: &Ctx<'_>, b: BufferIndex) -> bool {
+    let (m, room) = cx.pool.parts(b);
+    let group = room.get(usize::from(m.l2)).is_some_and(|first| first & 1 != 0);
+    m.rx_if != IF_NONE && !m.flags.has(Flags::NO_ICMP_ERROR) && (m.l2 == m.l3 || !group)
+}
+
+/// Counts the packet as dropped and makes its buffer a packet of the router, cut to `keep` bytes and with
+/// `headers` bytes in front; `None` when there is no room.
+fn turn_around<'c>(cx: &'c mut Ctx<'_>, b: BufferIndex, keep: usize, headers: usize) -> Option<&'c mut [u8]> {
+    let m = *cx.pool.meta(b);
+    if usize::from(m.data) < headers {
+        return None;
+    }
+    let reason = DropReason::from_code(m.reason).unwrap_or(DropReason::NodeFault);
+    cx.count_dropped(m.rx_if, reason);
+    cx.count_originated(1);
+    cx.pool.trim(b, keep as u32);
+    let m = cx.pool.meta_mut(b);
+    m.flags.set(Flags::ORIGINATED);
+    m.flow_hash = 0;
+    cx.pool.push(b, headers as u16)?;
+    Some(cx.pool.bytes_mut(b))
+}
+
+/// The IPv4 node.
+pub struct Ip4IcmpError {
+    shared: Arc<Shared>,
+    limit: Limit,
+    ident: u16,
+}
+
+impl Ip4IcmpError {
+    /// Over this state.
+    pub fn new(shared: Arc<Shared>) -> Ip4IcmpError {
+        Ip4IcmpError { shared, limit: Limit::new(), ident: 0 }
+    }
+
+    fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> bool {
+        let m = *cx.pool.meta(b);
+        let original = cx.pool.bytes(b);
+        let length = original.len().min(m.total_len() as usize);
+        let Some(src_addr) = source4(self.shared.interfaces(cx.rcu), m.rx_if) else { return false };
+        let allowed = Icmpv4ErrorBuilder::may_be_sent_about(original) && came_alone(cx, b);
+        if !allowed || !self.limit.take(cx.now) {
+            return false;
+        }
+        self.ident = self.ident.wrapping_add(1);
+        let [kind, data] = m.scratch;
+        let error = Icmpv4ErrorBuilder { src_addr, kind: IcmpAsk { kind, data }.kind4(), ttl: TTL, ident: self.ident };
+        let keep = Icmpv4ErrorBuilder::quoted_len(length);
+        turn_around(cx, b, keep, Icmpv4ErrorBuilder::HEADERS_LEN).is_some_and(|p| error.emit_in_place(p).is_ok())
+    }
+}
+
+impl Node for Ip4IcmpError {
+    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        for (i, &b) in frame.packets().iter().enumerate() {
+            cx.next[i] = if self.answer(cx, b) { LOOKUP } else { DROP };
+        }
+        Dispatch::Each
+    }
+}
+
+/// The IPv6 node.
+pub struct Ip6IcmpError {
+    shared: Arc<Shared>,
+    limit: Limit,
+}
+
+impl Ip6IcmpError {
+    /// Over this state.
+    pub fn new(shared: Arc<Shared>) -> Ip6IcmpError {
+        Ip6IcmpError { shared, limit: Limit::new() }
+    }
+
+    fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> bool {
+        let m = *cx.pool.meta(b);
+        let original = cx.pool.bytes(b);
+        let length = original.len();
+        let Some(src_addr) = source6(self.shared.interfaces(cx.rcu), m.rx_if, original) else { return false };
+        let [kind, data] = m.scratch;
+        let error = Icmpv6ErrorBuilder { src_addr, kind: IcmpAsk { kind, data }.kind6(), hop_limit: TTL };
+        // Path-MTU discovery works for multicast too (RFC 4443 section 2.4 (e.3)).
+        let too_big = matches!(error.kind, Icmpv6ErrorKind::PacketTooBig { .. });
+        let allowed = error.may_be_sent_about(original) && (too_big || came_alone(cx, b));
+        if !allowed || !self.limit.take(cx.now) {
+            return false;
+        }
+        let keep = Icmpv6ErrorBuilder::quoted_len(length);
+        turn_around(cx, b, keep, Icmpv6ErrorBuilder::HEADERS_LEN).is_some_and(|p| error.emit_in_place(p).is_ok())
+    }
+}
+
+impl Node for Ip6IcmpError {
+    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        for (i, &b) in frame.packets().iter().enumerate() {
+            cx.next[i] = if self.answer(cx, b) { LOOKUP } else { DROP };
+        }
+        Dispatch::Each
+    }
+}
+
+/// The source of errors about packets of an interface: its first address, else any of the router's
+/// (RFC 1812 section 4.3.2.4).
+fn source4(interfaces: &IfTable, rx_if: u32) -> Option<Ipv4Addr> {
+    let own = interfaces.addresses(rx_if).and_then(|a| a.ip4.first());
+    own.or_else(|| interfaces.iter().find_map(|(_, _, a)| a.ip4.first())).map(|(a, _)| *a)
+}
+
+/// As [`source4`]; a packet from a link-local source is answered from the link-local address.
+fn source6(interfaces: &IfTable, rx_if: u32, original: &[u8]) -> Option<Ipv6Addr> {
+    let addresses = interfaces.addresses(rx_if)?;
+    let from_link_local = original.get(8..10).is_some_and(|s| s[0] == 0xFE && s[1] & 0xC0 == 0x80);
+    let global = addresses.ip6.first().or_else(|| interfaces.iter().find_map(|(_, _, a)| a.ip6.first()));
+    match global {
+        Some((a, _)) if !from_link_local => Some(*a),
+        _ => addresses.link_local,
+    }
+}

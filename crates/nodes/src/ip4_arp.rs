@@ -1,0 +1,116 @@
+//! `ip4-arp`: packets whose next hop on an attached network is not resolved yet (RFC 826, RFC 1122
+//! section 2.3.2.2).
+//!
+//! Keeps a few packets a neighbour and tells the control thread, which asks for the neighbour and says
+//! what became of it. Reached from the lookup (no neighbour known at all) and from the rewrite (known,
+//! being resolved).
+//!
+//! Drop reasons: `neighbor_queue_full`, `unresolved_neighbor`, `no_adjacency`.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use parshall_buffer::{BufferIndex, Frame};
+use parshall_counters::DropReason;
+use parshall_fib::{Dpo, DpoKind, LinkType};
+use parshall_graph::{CONSUMED, Ctx, Dispatch, Node, NodeSpec};
+use parshall_ring::Producer;
+
+use crate::event::{Event, HoldMessage};
+use crate::hold::{Held, Hold};
+use crate::icmp_error::{IcmpAsk, ask};
+use crate::state::Shared;
+use crate::trace::format_ip4;
+
+/// The node's description.
+pub const SPEC: NodeSpec = NodeSpec::new("ip4-arp", &["ip4-lookup", "ip4-icmp-error"]).format(format_ip4);
+
+const LOOKUP: u16 = 0;
+const ICMP_ERROR: u16 = 1;
+
+/// The node.
+pub struct Ip4Arp {
+    shared: Arc<Shared>,
+    events: Producer<Event>,
+    hold: Hold<[u8; 4]>,
+}
+
+impl Ip4Arp {
+    /// Over this state, telling `events`.
+    pub fn new(shared: Arc<Shared>, events: Producer<Event>) -> Ip4Arp {
+        Ip4Arp { shared, events, hold: Hold::new() }
+    }
+
+    /// Interface and address of the neighbour a packet waits for.
+    fn neighbor(&self, cx: &Ctx<'_>, b: BufferIndex) -> Option<(u32, [u8; 4])> {
+        let dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
+        if dpo.kind() == DpoKind::Glean {
+            return Some((dpo.index(), *cx.pool.peek(b, 16)));
+        }
+        let adj = self.shared.adjacencies.get(dpo.index(), cx.rcu)?;
+        Some((adj.tx_if(), *adj.next_hop().first_chunk()?))
+    }
+
+    /// Whether a packet waits to be sent with labels.
+    fn is_labelled(&self, cx: &Ctx<'_>, b: BufferIndex) -> bool {
+        let dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
+        dpo.kind() == DpoKind::Adjacency
+            && self.shared.adjacencies.get(dpo.index(), cx.rcu).is_some_and(|a| a.link() == LinkType::Mpls)
+    }
+
+    fn keep(&mut self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex) {
+        let Some((if_index, ip)) = self.neighbor(cx, b) else {
+            return cx.drop_packet(i, b, DropReason::NoAdjacency);
+        };
+        if self.is_labelled(cx, b) {
+            // It could not go through the IP lookup again when released.
+            drop(self.events.push(Event::Wanted4 { if_index, ip }));
+            return cx.drop_packet(i, b, DropReason::UnresolvedNeighbor);
+        }
+        match self.hold.keep(if_index, ip, b, cx.now) {
+            Held::Full => return cx.drop_packet(i, b, DropReason::NeighborQueueFull),
+            // A full event ring only delays the question until the next packet reminds.
+            Held::Tell => drop(self.events.push(Event::Wanted4 { if_index, ip })),
+            Held::Quiet => {}
+        }
+        cx.counters.held.add(1);
+        cx.next[i] = CONSUMED;
+    }
+}
+
+fn give_up(cx: &mut Ctx<'_>, b: BufferIndex) {
+    ask(cx, b, DropReason::UnresolvedNeighbor, IcmpAsk::host_unreachable4());
+    cx.emit(ICMP_ERROR, b);
+}
+
+impl Node for Ip4Arp {
+    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        for (i, &b) in frame.packets().iter().enumerate() {
+            self.keep(cx, i, b);
+        }
+        Dispatch::Each
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.hold.deadline()
+    }
+
+    fn tick(&mut self, cx: &mut Ctx<'_>) {
+        loop {
+            let n = self.hold.expire(cx.now, |b| give_up(cx, b));
+            if n == 0 {
+                return;
+            }
+            cx.counters.held.set(cx.counters.held.get() - n as u64);
+        }
+    }
+
+    fn message(&mut self, cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        let n = match message.downcast_ref::<HoldMessage<[u8; 4]>>() {
+            Some(&HoldMessage::Resolved { if_index, ip }) => self.hold.release(if_index, ip, |b| cx.emit(LOOKUP, b)),
+            Some(&HoldMessage::Failed { if_index, ip }) => self.hold.release(if_index, ip, |b| give_up(cx, b)),
+            None => 0,
+        };
+        cx.counters.held.set(cx.counters.held.get() - n as u64);
+    }
+}

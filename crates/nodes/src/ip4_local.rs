@@ -1,0 +1,53 @@
+//! `ip4-local`: packets for the router itself (RFC 1122 section 3.2).
+//!
+//! ICMP goes on to be answered. Nothing else is served in the dataplane: UDP gets Port Unreachable (which
+//! ends a traceroute), other protocols Protocol Unreachable, TCP and group traffic are dropped.
+//!
+//! Drop reasons: `local_no_port`, `local_no_protocol`, `reassembly_unsupported`, `ip4_multicast`.
+
+use parshall_buffer::{BufferIndex, Frame};
+use parshall_counters::DropReason;
+use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+
+use crate::icmp_error::{IcmpAsk, ask};
+use crate::trace::format_ip4;
+
+/// The node's description.
+pub const SPEC: NodeSpec =
+    NodeSpec::new("ip4-local", &["ip4-icmp-input", "ip4-icmp-error"]).format(format_ip4);
+
+const ICMP_INPUT: u16 = 0;
+const ICMP_ERROR: u16 = 1;
+
+/// The node.
+pub struct Ip4Local;
+
+fn deliver(cx: &mut Ctx<'_>, i: usize, b: BufferIndex) {
+    let h: [u8; 20] = *cx.pool.peek(b, 0);
+    if h[16] >= 224 {
+        return cx.drop_packet(i, b, DropReason::Ip4Multicast);
+    }
+    if u16::from_be_bytes([h[6], h[7]]) & 0x3FFF != 0 {
+        return cx.drop_packet(i, b, DropReason::ReassemblyUnsupported);
+    }
+    let (reason, error) = match h[9] {
+        1 => {
+            cx.next[i] = ICMP_INPUT;
+            return;
+        }
+        6 => return cx.drop_packet(i, b, DropReason::LocalNoPort),
+        17 => (DropReason::LocalNoPort, IcmpAsk::port_unreachable4()),
+        _ => (DropReason::LocalNoProtocol, IcmpAsk::protocol_unreachable4()),
+    };
+    ask(cx, b, reason, error);
+    cx.next[i] = ICMP_ERROR;
+}
+
+impl Node for Ip4Local {
+    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        for (i, &b) in frame.packets().iter().enumerate() {
+            deliver(cx, i, b);
+        }
+        Dispatch::Each
+    }
+}

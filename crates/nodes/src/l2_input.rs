@@ -1,0 +1,87 @@
+//! `l2-input`: frames of a cross-connected interface go out on its peer, as they are.
+//!
+//! Drop reasons: `l2_no_peer`, `ethernet_too_short`.
+
+use std::sync::Arc;
+
+use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
+use parshall_counters::DropReason;
+use parshall_graph::{CONTINUE, Ctx, Dispatch, Node, NodeSpec};
+
+use crate::state::Shared;
+
+/// The node's description.
+pub const SPEC: NodeSpec = NodeSpec::new("l2-input", &[]).starting("interface-output");
+
+/// The node.
+pub struct L2Input {
+    shared: Arc<Shared>,
+}
+
+impl L2Input {
+    /// Over this state.
+    pub fn new(shared: Arc<Shared>) -> L2Input {
+        L2Input { shared }
+    }
+}
+
+impl Node for L2Input {
+    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        let interfaces = self.shared.interfaces(cx.rcu);
+        if frame.rx_if == IF_MIXED {
+            for (i, &b) in frame.packets().iter().enumerate() {
+                let peer = interfaces.view(cx.pool.meta(b).rx_if).peer;
+                send_one(cx, i, b, peer);
+            }
+            return Dispatch::Each;
+        }
+        let peer = interfaces.view(frame.rx_if).peer;
+        if peer == IF_NONE {
+            for (i, &b) in frame.packets().iter().enumerate() {
+                cx.drop_packet(i, b, DropReason::L2NoPeer);
+            }
+            return Dispatch::Each;
+        }
+        let (mut multicast, mut short) = (0u64, false);
+        for &b in frame.packets() {
+            multicast += u64::from(cx.pool.peek::<1>(b, 0)[0] & 1);
+            let m = cx.pool.meta_mut(b);
+            short |= m.len < 14;
+            m.tx_if = peer;
+        }
+        if multicast != 0 {
+            count_groups(cx, frame);
+        }
+        frame.tx_if = peer;
+        if !short {
+            return Dispatch::All(CONTINUE);
+        }
+        for (i, &b) in frame.packets().iter().enumerate() {
+            send_one(cx, i, b, peer);
+        }
+        Dispatch::Each
+    }
+}
+
+fn send_one(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, peer: u32) {
+    let m = cx.pool.meta_mut(b);
+    m.tx_if = peer;
+    match (m.len, peer) {
+        (..14, _) => cx.drop_packet(i, b, DropReason::EthernetTooShort),
+        (_, IF_NONE) => cx.drop_packet(i, b, DropReason::L2NoPeer),
+        _ => cx.next[i] = CONTINUE,
+    }
+}
+
+#[cold]
+fn count_groups(cx: &mut Ctx<'_>, frame: &Frame) {
+    let Some(c) = cx.counters.interface(frame.rx_if) else { return };
+    for &b in frame.packets() {
+        let dst: &[u8; 6] = cx.pool.peek(b, 0);
+        if *dst == [0xFF; 6] {
+            c.rx_broadcast.add(1);
+        } else if dst[0] & 1 != 0 {
+            c.rx_multicast.add(1);
+        }
+    }
+}
