@@ -48,6 +48,19 @@ pub fn monotonic_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
+/// Seconds that local time is east of UTC at a moment, given in seconds since 1970: what the C library makes of `TZ` and
+/// `/etc/localtime`. 0 where it cannot say.
+pub fn local_offset(unix_seconds: i64) -> i32 {
+    // SAFETY: an all-zero tm is a valid one: numbers and a null pointer, which the call replaces.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    let time = unix_seconds as libc::time_t;
+    // SAFETY: both pointers are to live locals; the call writes `tm` and keeps neither.
+    if unsafe { libc::localtime_r(&time, &mut tm) }.is_null() {
+        return 0;
+    }
+    i32::try_from(tm.tm_gmtoff).unwrap_or(0)
+}
+
 fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut t = libc::timespec {
         tv_sec: 0,
@@ -109,6 +122,14 @@ mod tests {
         let (a, b) = (calibrate(50_000_000), tsc_hz());
         assert!(a.abs_diff(b) < b / 100, "{a} against {b}");
         assert_eq!(tsc_hz(), b);
+    }
+
+    #[test]
+    fn local_time_is_within_a_day_of_utc() {
+        let offset = local_offset(1_700_000_000);
+        assert!(offset.abs() <= 86_400, "{offset}");
+        // Offsets are whole minutes everywhere today.
+        assert_eq!(offset % 60, 0);
     }
 
     #[test]

@@ -137,6 +137,11 @@ impl<R: Read> Capture<R> {
         }
     }
 
+    /// What the capture is read from.
+    pub const fn get_ref(&self) -> &R {
+        &self.input.input
+    }
+
     /// Bytes read so far.
     pub const fn offset(&self) -> u64 {
         self.input.offset

@@ -1,0 +1,175 @@
+//! The command end to end: files, pipes and sockets in, bytes out.
+
+use std::io::{self, Write};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use clap::Parser;
+use parshall_collector::decode::run_with;
+use parshall_collector::{DecodeArgs, DecodeError};
+
+#[derive(Debug, Parser)]
+struct Command {
+    #[command(flatten)]
+    args: DecodeArgs,
+}
+
+fn args(list: &[&str]) -> DecodeArgs {
+    Command::try_parse_from(["decode"].iter().chain(list))
+        .expect("good arguments")
+        .args
+}
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../sflow-wire/tests/data")
+        .join(name)
+}
+
+/// Runs the command to its end; gives its result, output and messages.
+fn run(list: &[&str]) -> (Result<(), DecodeError>, String, String) {
+    let (mut out, mut log) = (Vec::new(), Vec::new());
+    let stop = AtomicBool::new(false);
+    let result = run_with(&args(list), &mut out, &mut log, &stop, |_| {});
+    let text = |b| String::from_utf8(b).expect("text");
+    (result, text(out), text(log))
+}
+
+fn without_times(text: &str) -> Vec<&str> {
+    // Local times depend on where the test runs.
+    text.lines()
+        .filter(|l| !l.starts_with("localtime") && !l.starts_with("pcapTimestamp "))
+        .collect()
+}
+
+#[test]
+fn files_print_as_sflowtool_prints_them() {
+    for name in ["sflow-records", "sflow-edge"] {
+        let file = data(&format!("{name}.pcap"));
+        let (result, out, log) = run(&["-r", file.to_str().unwrap()]);
+        result.unwrap();
+        let want = std::fs::read_to_string(data(&format!("{name}.txt"))).unwrap();
+        assert_eq!(without_times(&out), without_times(&want));
+        assert!(log.contains("packet at byte "), "{log}");
+        let (_, out, _) = run(&["-l", "-r", file.to_str().unwrap()]);
+        assert_eq!(
+            out,
+            std::fs::read_to_string(data(&format!("{name}.csv"))).unwrap()
+        );
+    }
+}
+
+#[test]
+fn several_files_a_count_and_a_port() {
+    let file = data("sflow-records.pcap");
+    let file = file.to_str().unwrap();
+    let lines = |list: &[&str]| run(list).1.lines().count();
+    assert_eq!(lines(&["-j", "-r", file, "-r", file]), 14);
+    assert_eq!(lines(&["-j", "-r", file, "--count", "3"]), 3);
+    assert_eq!(lines(&["-j", "-r", file, "-p", "6343"]), 7);
+    assert_eq!(lines(&["-j", "-r", file, "-p", "9999"]), 0);
+}
+
+#[test]
+fn errors_name_the_file_and_the_byte() {
+    let (result, _, _) = run(&["-r", "no-such.pcap"]);
+    assert!(
+        result
+            .unwrap_err()
+            .to_string()
+            .starts_with("cannot open no-such.pcap: No such file")
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let cut = dir.path().join("cut.pcap");
+    let whole = std::fs::read(data("sflow-records.pcap")).unwrap();
+    std::fs::write(&cut, &whole[..whole.len() - 1]).unwrap();
+    let (result, out, _) = run(&["-j", "-r", cut.to_str().unwrap()]);
+    let text = result.unwrap_err().to_string();
+    assert!(
+        text.contains("cut.pcap") && text.contains("packet at byte"),
+        "{text}"
+    );
+    assert_eq!(out.lines().count(), 6);
+
+    let (result, out, log) = run(&[
+        "-k",
+        "-j",
+        "-r",
+        cut.to_str().unwrap(),
+        "-r",
+        data("sflow-edge.pcap").to_str().unwrap(),
+    ]);
+    result.unwrap();
+    assert!(out.lines().count() > 6);
+    assert!(log.contains("cut short"), "{log}");
+
+    let other = dir.path().join("text");
+    std::fs::write(&other, "hello, world").unwrap();
+    let (result, _, _) = run(&["-r", other.to_str().unwrap()]);
+    assert!(
+        result
+            .unwrap_err()
+            .to_string()
+            .contains("not a pcap or pcapng file")
+    );
+}
+
+#[test]
+fn a_closed_output_is_a_normal_end() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let file = data("sflow-records.pcap");
+    let stop = AtomicBool::new(false);
+    let list = args(&["-r", file.to_str().unwrap()]);
+    run_with(&list, &mut Closed, &mut Vec::new(), &stop, |_| {}).unwrap();
+}
+
+#[test]
+fn datagrams_from_the_network() {
+    let capture = std::fs::read(data("sflow-records.pcap")).unwrap();
+    let mut capture = parshall_sflow_wire::pcap::Capture::open(&capture[..]).unwrap();
+    let packet = capture.next_packet().unwrap().unwrap();
+    let udp = parshall_sflow_wire::pcap::find_udp(packet.link_type, packet.data).unwrap();
+
+    for (list, to) in [
+        (
+            &["-p", "0", "-j", "--count", "2", "--listen", "127.0.0.1"][..],
+            "127.0.0.1",
+        ),
+        (&["-p", "0", "-j", "--count", "2"], "127.0.0.1"),
+        (&["-p", "0", "-4", "-j", "--count", "2"], "127.0.0.1"),
+    ] {
+        let (mut out, stop) = (Vec::new(), AtomicBool::new(false));
+        run_with(&args(list), &mut out, &mut Vec::new(), &stop, |addr| {
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for _ in 0..2 {
+                sender.send_to(udp.payload, (to, addr.port())).unwrap();
+            }
+        })
+        .unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert_eq!(out.lines().count(), 2);
+        assert!(out.contains("\"datagramSourceIP\":\"127.0.0.1\""), "{out}");
+    }
+}
+
+#[test]
+fn a_port_in_use_is_explained() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (result, _, _) = run(&["-p", &port, "--listen", "127.0.0.1"]);
+    let text = result.unwrap_err().to_string();
+    assert!(
+        text.contains(&port) && text.contains("choose another"),
+        "{text}"
+    );
+}
