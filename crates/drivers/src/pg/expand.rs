@@ -5,8 +5,9 @@
 //! bytes). A worker copies the base and then the window over it. The window list is what is walked
 //! sequentially, and being small it stays in the cache where whole frames would not.
 
+use super::fields::{Edit, Fixup, Pseudo, Values};
 use super::rng::SplitMix64;
-use super::spec::{Edit, Fixup, Pseudo, Size, SpecError, Template, Values};
+use super::spec::{Size, SpecError, Template};
 
 /// Random ranges repeat after this many draws (when [`max_variants`](super::StreamSpec::max_variants)
 /// allows it).

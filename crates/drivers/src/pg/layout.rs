@@ -3,7 +3,7 @@
 //! Reads Ethernet, up to two VLAN tags, an MPLS stack, IPv4 (RFC 791), IPv6 without extension headers
 //! (RFC 8200), TCP, UDP, ICMP and ICMPv6. What it does not know it leaves alone.
 
-use super::spec::{Edit, Field, Fixup, Pseudo, Values};
+use super::fields::{Edit, Field, Fixup, Pseudo, Values};
 
 /// Where the headers of a frame start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,5 +205,167 @@ impl Layout {
             bits,
             values,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use parshall_wire::checksum::{checksum, ipv4_header_valid, l4_checksum_valid};
+    use parshall_wire::{MacAddr, PacketBuilder, TcpFlags};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pg::expand::Frames;
+    use crate::pg::{Size, Source, StreamSpec};
+
+    const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
+    const A6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+    fn ethernet() -> PacketBuilder {
+        PacketBuilder::ethernet(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]))
+    }
+
+    fn variants(spec: &StreamSpec) -> Vec<Vec<u8>> {
+        let Source::Generate(t) = &spec.source else {
+            unreachable!()
+        };
+        let f = Frames::new(t, spec.seed, 64, [0; 6]).unwrap();
+        let one = |i| {
+            let mut b = f.base.clone();
+            b[f.at..f.at + f.width].copy_from_slice(f.window(i));
+            b.truncate(f.len(i));
+            b
+        };
+        (0..f.count).map(one).collect()
+    }
+
+    /// Packets of every kind whose headers are known, and where their network header is.
+    fn samples(payload: usize) -> Vec<(Vec<u8>, usize, bool)> {
+        let end = |p: PacketBuilder| p.payload_len(payload).build();
+        vec![
+            (end(ethernet().ipv4(A, B).udp(1, 2)), 14, true),
+            (
+                end(ethernet().vlan(5).ipv4(A, B).tcp(1, 2, TcpFlags::SYN)),
+                18,
+                true,
+            ),
+            (
+                end(ethernet().qinq(5).vlan(6).ipv4(A, B).echo_request(1, 2)),
+                22,
+                false,
+            ),
+            (
+                end(ethernet().mpls(33).mpls(34).ipv4(A, B).udp(1, 2)),
+                22,
+                true,
+            ),
+            (
+                end(ethernet().mpls(35).ipv6(A6, A6).tcp(1, 2, TcpFlags::ACK)),
+                18,
+                true,
+            ),
+            (end(ethernet().ipv6(A6, A6).udp(1, 2)), 14, true),
+            (end(ethernet().ipv6(A6, A6).echo_request(3, 4)), 14, false),
+            (
+                end(ethernet().ipv4(A, B).ipv4_options(&[1; 8]).udp(1, 2)),
+                14,
+                true,
+            ),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn fixups_make_what_the_codecs_make(payload in 0usize..600, longer in 0usize..40, seed: u64) {
+            for (frame, l3, ports) in samples(payload) {
+                let spec = StreamSpec { seed, ..StreamSpec::from_frame("s", &frame).unwrap() };
+                prop_assert_eq!(&variants(&spec), std::slice::from_ref(&frame));
+                let size = Size { min: frame.len(), max: frame.len() + longer, random: true };
+                let mut spec = spec.sized(size).unwrap();
+                let (v6, any) = (frame[l3] >> 4 == 6, Values::from(0u32..=u32::MAX).random());
+                let address = if v6 { Field::Ip6Source } else { Field::Ip4Source };
+                spec = spec.vary(address, any).unwrap();
+                if ports {
+                    spec = spec.vary(Field::DestinationPort, 0u16..=9).unwrap();
+                }
+                for b in variants(&spec) {
+                    let right = if b[l3 + 9] == 1 && !v6 {
+                        checksum(&b[l3 + 20..]) == 0
+                    } else {
+                        l4_checksum_valid(&b[l3..]) == Some(true)
+                    };
+                    prop_assert!(right);
+                    if !v6 && b[l3] == 0x45 {
+                        prop_assert!(ipv4_header_valid(b[l3..].first_chunk().unwrap()));
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn any_frame_can_be_a_template(frame in prop::collection::vec(any::<u8>(), 14..200), kind in 0usize..4, extra in 0usize..70) {
+            let mut frame = frame;
+            frame[12..14].copy_from_slice(&[[8, 0], [0x86, 0xdd], [0x88, 0x47], [0x81, 0]][kind]);
+            let spec = StreamSpec::from_frame("s", &frame).unwrap();
+            let n = frame.len();
+            for size in [Size { min: n, max: n + extra, random: false }, Size::fixed(14 + extra)] {
+                if let Ok(spec) = spec.clone().sized(size) {
+                    prop_assert!(!variants(&spec).is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn padding_stays_outside_of_the_packet() {
+        let mut frame = ethernet().ipv4(A, B).udp(1, 2).build();
+        let ip_end = frame.len();
+        frame.resize(64, 0xee);
+        let spec = StreamSpec::from_frame("s", &frame).unwrap();
+        let spec = spec
+            .vary(Field::Ip4Destination, A..=Ipv4Addr::new(10, 0, 0, 9))
+            .unwrap();
+        for b in variants(&spec) {
+            assert_eq!(b[ip_end..], [0xee; 64][ip_end..]);
+            assert_eq!(l4_checksum_valid(&b[14..ip_end]), Some(true));
+        }
+    }
+
+    #[test]
+    fn labels_and_tags_are_found() {
+        let frame = ethernet()
+            .vlan(5)
+            .mpls(33)
+            .ipv4(A, B)
+            .udp(1, 2)
+            .payload_len(9)
+            .build();
+        let spec = StreamSpec::from_frame("s", &frame).unwrap();
+        let spec = spec
+            .vary(Field::VlanId, 5u16..=6)
+            .unwrap()
+            .vary(Field::MplsLabel, 33u32..=34)
+            .unwrap();
+        let all = variants(&spec);
+        assert_eq!(all.len(), 2);
+        assert_eq!(
+            all[1],
+            ethernet()
+                .vlan(6)
+                .mpls(34)
+                .ipv4(A, B)
+                .udp(1, 2)
+                .payload_len(9)
+                .build()
+        );
+        assert!(
+            StreamSpec::from_frame("s", &frame)
+                .unwrap()
+                .vary(Field::Ip6Source, 1u32..=2)
+                .is_err()
+        );
     }
 }

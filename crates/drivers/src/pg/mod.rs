@@ -3,28 +3,35 @@
 //! Receive side: streams (templates with ranges, or pcap files) placed on workers. Transmit side: a
 //! sink that counts, and writes a pcap file when asked to. All bytes of a stream are made when it is
 //! added (`expand`), so that a worker only copies (`fill`); control reaches the worker through rings
-//! (`queue`).
+//! (`queue`). [`StreamSpec::parse_vpp`] reads VPP's `packet-generator new` text.
 
 mod expand;
+mod fields;
 mod fill;
 mod handle;
+mod headers;
 mod layout;
+mod names;
+mod parse;
 mod queue;
 mod rng;
 mod runner;
 #[cfg(test)]
 mod samples;
+mod scan;
 mod spec;
 #[cfg(test)]
 mod tests;
 
 use parshall_device::{Device, DeviceError, DeviceInfo, Duplex, Queues};
 
+pub use fields::{Edit, Field, FieldValue, Fixup, Pseudo, Values};
 pub use handle::{PgHandle, SinkTotals, StreamChange, StreamInfo};
 pub use queue::MAX_STREAMS;
+pub use scan::ParseError;
 pub use spec::{
-    DEFAULT_VARIANTS, Edit, Field, FieldValue, Fixup, MAX_FRAME, MAX_HEADERS, MAX_RATE,
-    MAX_VARIANTS, MIN_FRAME, Pseudo, Size, Source, SpecError, Speed, StreamSpec, Template, Values,
+    DEFAULT_VARIANTS, MAX_FRAME, MAX_HEADERS, MAX_RATE, MAX_VARIANTS, MIN_FRAME, Size, Source,
+    SpecError, Speed, StreamSpec, Template,
 };
 
 /// Largest frame until told otherwise: jumbo.

@@ -71,7 +71,10 @@ pub(super) struct PgRx {
     seen: u32,
     up: bool,
     /// Never longer than [`MAX_STREAMS`], which is its capacity from the start.
-    #[expect(clippy::vec_box, reason = "the box goes back to control to be freed there")]
+    #[expect(
+        clippy::vec_box,
+        reason = "the box goes back to control to be freed there"
+    )]
     streams: Vec<Box<Runner>>,
     /// Stream that is asked first.
     turn: usize,
