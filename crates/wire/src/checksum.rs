@@ -363,6 +363,30 @@ mod tests {
     }
 
     #[test]
+    fn padding_in_a_later_buffer_is_not_summed() {
+        let (head, tail) = UDP_V4.split_at(29);
+        let mut head = head.to_vec();
+        head[26] = 0;
+        let tail = [tail, &[0xee; 9]].concat();
+        let parts = [&tail[..1], &tail[1..4], &tail[4..]];
+        assert!(fill_l4_checksum_parts(&mut head, parts.into_iter()));
+        assert_eq!(head, UDP_V4[..29]);
+    }
+
+    #[test]
+    fn a_source_route_still_to_be_followed_is_left_alone() {
+        let routed = |segments_left: u8| {
+            let mut packet = crate::PacketBuilder::bare()
+                .ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST)
+                .extension(IpProtocol::ROUTING, &[4, segments_left])
+                .udp(1, 2)
+                .build();
+            fill_l4_checksum(&mut packet)
+        };
+        assert_eq!((routed(0), routed(1)), (true, false));
+    }
+
+    #[test]
     fn udp_zero_means_none_in_ipv4_only() {
         let mut packet = UDP_V4;
         packet[26..28].fill(0);

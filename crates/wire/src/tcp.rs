@@ -392,6 +392,12 @@ mod tests {
         assert_eq!(with(12, 0x40), Err(WireError::BadLength));
         assert_eq!(with(12, 0x60), Err(WireError::Truncated));
         assert_eq!(with(3, 0), Err(WireError::Malformed));
+        let mut bytes = SEGMENT;
+        bytes[..2].fill(0);
+        assert_eq!(
+            Repr::parse(&Packet::new_unchecked(bytes)),
+            Err(WireError::Malformed)
+        );
         assert_eq!(
             Packet::new_checked(&SEGMENT[..19]),
             Err(WireError::Truncated)

@@ -282,6 +282,16 @@ mod tests {
     }
 
     #[test]
+    fn a_computed_zero_is_sent_as_ones() {
+        let mut packet = Packet::new_checked(DATAGRAM).unwrap();
+        // The source port absorbs the checksum, so that the right value would be 0.
+        packet.set_src_port(1000 + 0x1bbb);
+        packet.fill_checksum_v4(SRC, DST);
+        assert_eq!(packet.checksum(), 0xffff);
+        assert!(packet.verify_checksum(SRC.into(), DST.into()));
+    }
+
+    #[test]
     fn refuses_bad_lengths_and_port_zero() {
         let with = |at: usize, value: u8| {
             let mut bytes = DATAGRAM;
