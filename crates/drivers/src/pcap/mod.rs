@@ -1,7 +1,7 @@
 //! `pcap`: an interface made of files, and the pcap files of everybody else.
 //!
 //! What the interface receives is replayed from one file, what it transmits is written to another. The
-//! work is that of a generator interface with one stream and a capture. [`file`] reads and writes the
+//! work is that of a generator interface with one stream and a capture. [`mod@file`] reads and writes the
 //! format, [`Recording`] is a file ready for replay, [`CaptureWriter`] writes captures of any source.
 
 mod capture;
