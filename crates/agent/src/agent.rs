@@ -295,26 +295,26 @@ impl Agent {
         report.with_records(|records| self.push_host(now, records));
     }
 
-    /// Sends the records as one sample, or as several when a datagram does not hold them all.
+    /// Sends each record as a sample of its own. One sample could hold them all, and hsflowd sends them so; but Wireshark's
+    /// dissector does not skip counter records it does not know, and to it all of these are: it takes what follows the
+    /// first for garbage and calls the datagram malformed.
     fn push_host(&mut self, now: u64, records: &[CounterRecord<'_>]) {
         let e = &mut self.exporter;
-        let head = CounterSampleHead {
-            sequence: self.host_sequence.wrapping_add(1),
-            source: DataSource::HOST,
-        };
-        let sample = SampleToSend::Counters(head, records);
-        if e.outbox
-            .push(now, e.transport.as_mut(), |b| b.try_push(&sample))
-            .is_ok()
-        {
-            self.host_sequence = head.sequence;
-            self.host_samples += 1;
-        } else if records.len() > 1 {
-            let (a, b) = records.split_at(records.len() / 2);
-            self.push_host(now, a);
-            self.push_host(now, b);
-        } else {
-            e.oversize += 1;
+        for record in records {
+            let head = CounterSampleHead {
+                sequence: self.host_sequence.wrapping_add(1),
+                source: DataSource::HOST,
+            };
+            let sample = SampleToSend::Counters(head, std::slice::from_ref(record));
+            if e.outbox
+                .push(now, e.transport.as_mut(), |b| b.try_push(&sample))
+                .is_ok()
+            {
+                self.host_sequence = head.sequence;
+                self.host_samples += 1;
+            } else {
+                e.oversize += 1;
+            }
         }
     }
 }

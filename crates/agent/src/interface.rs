@@ -202,14 +202,15 @@ fn place(seed: u64, n: u64, interval: u64) -> u64 {
     ((u128::from(fraction) * u128::from(interval)) >> 64) as u64
 }
 
-/// Hands the counter records of an interface to `f`, in hsflowd's order: the name before the counters.
+/// Hands the counter records of an interface to `f`. The name comes last: Wireshark's dissector does not know it and loses
+/// its way after a counter record it does not know.
 pub fn with_records<R>(r: &IfReport, f: impl FnOnce(&[CounterRecord<'_>]) -> R) -> R {
     f(&[
+        CounterRecord::Interface(generic_record(r)),
+        CounterRecord::Ethernet(ethernet_record(&r.totals)),
         CounterRecord::PortName(PortName {
             name: cut(&r.name, 255).into(),
         }),
-        CounterRecord::Ethernet(ethernet_record(&r.totals)),
-        CounterRecord::Interface(generic_record(r)),
     ])
 }
 

@@ -262,31 +262,38 @@ fn counters_are_never_further_apart_than_the_interval_and_spread_over_it() {
     }
     a.finish(now);
     let mut reports: HashMap<DataSource, Vec<(u64, u32)>> = HashMap::new();
-    let mut at = Vec::new();
+    let (mut at, mut host_tags) = (Vec::new(), Vec::new());
     for (time, bytes) in sent.take() {
         // The time of a sample is not in it; that of the datagram is at most one second later.
         let d = Datagram::parse(&bytes).unwrap();
         for (source, sequence, tags) in counters(&bytes) {
-            let expect: &[u32] = if source == DataSource::HOST {
-                &[
-                    2203, 2001, 2010, 2009, 2008, 2007, 2005, 2004, 2003, 2006, 2000,
-                ]
+            if source == DataSource::HOST {
+                host_tags.extend(tags);
+                // One report is a sample for each record; its first one stands for it.
+                if sequence % 11 != 1 {
+                    continue;
+                }
             } else {
                 at.push(d.uptime_ms);
-                &[1005, 2, 1]
-            };
-            assert_eq!(tags, expect);
+                assert_eq!(tags, [1, 2, 1005]);
+            }
             reports.entry(source).or_default().push((time, sequence));
         }
     }
     assert_eq!(reports.len(), 40);
     assert!(!reports.contains_key(&DataSource::interface(140)));
+    assert!(
+        host_tags.chunks(11).all(|tags| tags == HOST_TAGS),
+        "{host_tags:?}"
+    );
     for (source, list) in &reports {
-        let interval = if *source == DataSource::HOST { 30 } else { 20 };
-        assert!(
-            list.iter().map(|r| r.1).eq(1..=list.len() as u32),
-            "{source}: {list:?}"
-        );
+        let (interval, step) = if *source == DataSource::HOST {
+            (30, 11)
+        } else {
+            (20, 1)
+        };
+        let sequences = (1..).step_by(step).take(list.len());
+        assert!(list.iter().map(|r| r.1).eq(sequences), "{source}: {list:?}");
         assert!(list.len() as u64 >= 125 / interval, "{source}: {list:?}");
         for w in list.windows(2) {
             // Interval plus what the wait in the datagram may differ by.
@@ -360,9 +367,9 @@ fn counter_values_are_the_routers_and_clearing_restarts_the_sequence() {
                 let records: Vec<CounterRecord<'_>> =
                     c.counter_records().map(Result::unwrap).collect();
                 let [
-                    CounterRecord::PortName(name),
-                    CounterRecord::Ethernet(_),
                     CounterRecord::Interface(g),
+                    CounterRecord::Ethernet(_),
+                    CounterRecord::PortName(name),
                 ] = records[..]
                 else {
                     panic!("{records:?}")
@@ -450,28 +457,32 @@ fn a_waiting_sample_leaves_under_the_old_settings() {
     assert_eq!(seen, [(0, 5, true), (9, 6, true), (9, 7, true)]);
 }
 
+/// The host's records in the order they leave.
+const HOST_TAGS: [u32; 11] = [
+    2203, 2001, 2010, 2009, 2008, 2007, 2005, 2004, 2003, 2006, 2000,
+];
+
 #[test]
-fn host_records_are_split_when_datagrams_are_small() {
-    let config = AgentConfig {
-        polling_interval: 0,
-        max_datagram: 600,
-        ..AgentConfig::default()
-    };
-    let (mut a, sent) = agent(config, FakeRouter::with(0));
-    a.poll(2 * SECOND);
-    a.finish(2 * SECOND);
-    let sent = sent.take();
-    let list: Vec<_> = sent.iter().flat_map(|(_, d)| counters(d)).collect();
-    assert!(list.len() > 1);
-    assert!(list.iter().map(|c| c.1).eq(1..=list.len() as u32));
-    let tags: Vec<u32> = list.into_iter().flat_map(|c| c.2).collect();
-    assert_eq!(
-        tags,
-        [
-            2203, 2001, 2010, 2009, 2008, 2007, 2005, 2004, 2003, 2006, 2000
-        ]
-    );
-    assert!(sent.iter().all(|(_, d)| d.len() < 600));
+fn each_host_record_is_a_sample_in_datagrams_of_any_size() {
+    for max_datagram in [600, 1400, 9000] {
+        let config = AgentConfig {
+            polling_interval: 0,
+            max_datagram,
+            ..AgentConfig::default()
+        };
+        let (mut a, sent) = agent(config, FakeRouter::with(0));
+        a.poll(2 * SECOND);
+        a.finish(2 * SECOND);
+        let sent = sent.take();
+        let list: Vec<_> = sent.iter().flat_map(|(_, d)| counters(d)).collect();
+        assert!(list.iter().map(|c| c.1).eq(1..=11));
+        assert!(
+            list.iter()
+                .all(|c| c.0 == DataSource::HOST && c.2.len() == 1)
+        );
+        assert_eq!(list.iter().map(|c| c.2[0]).collect::<Vec<_>>(), HOST_TAGS);
+        assert!(sent.iter().all(|(_, d)| d.len() < max_datagram as usize));
+    }
 }
 
 #[test]
