@@ -139,14 +139,12 @@ fn a_refused_collector_is_reported() {
         ..config(vec![dead])
     };
     let agent = AgentThread::spawn(settings, Arc::new(OnePort), vec![c]).unwrap();
-    let refused = loop {
+    let mut statuses = (0..30_000).map(|_| {
         put(&mut p, 10);
-        let status = agent.status().unwrap().collectors.remove(0);
-        if status.failed > 0 {
-            break status;
-        }
         std::thread::sleep(Duration::from_millis(1));
-    };
+        agent.status().unwrap().collectors.remove(0)
+    });
+    let refused = statuses.find(|s| s.failed > 0).expect("nobody noticed");
     assert_eq!(refused.state, CollectorState::Waiting);
     assert!(refused.last_error.unwrap().contains("refused"));
     assert!(refused.last_error_unix_ms.unwrap() > 1_600_000_000_000);

@@ -1,7 +1,7 @@
 //! Counters of the machine the router runs on, as the host records of sFlow carry them (`sflow_host.txt`,
 //! `sflow_host_ip.txt`, `sflow_application.txt`).
 //!
-//! [`parse`] turns the text of `/proc` files (proc(5)) into records and is pure; [`read`] is the thin layer that opens the
+//! [`parse`] turns the text of `/proc` files (proc(5)) into records and is pure; [`ProcReader`] is the thin layer that opens the
 //! files. What a machine or container does not tell is left at the value that means unknown: all ones in counters, 0 in
 //! gauges, -1 in loads.
 
