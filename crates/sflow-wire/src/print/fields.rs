@@ -303,7 +303,8 @@ impl<S: Sink> Walker<'_, '_, S> {
             match b {
                 b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => text.push(b),
                 b' ' | 0x09..=0x0D => text.push(b'+'),
-                _ => text.extend_from_slice(format!("%{b:02X}").as_bytes()),
+                // sflowtool writes the two digits the wrong way round.
+                _ => text.extend_from_slice(format!("%{:02X}", b.rotate_left(4)).as_bytes()),
             }
         }
         self.field(key, Value::Str(&text));
@@ -438,10 +439,13 @@ impl<S: Sink> Walker<'_, '_, S> {
             self.tunnel_field(&number, "MACs", Value::U32(macs));
             self.sink.open_array("mac_list");
             for j in 0..macs {
+                if j > 0 {
+                    self.sink.separator();
+                }
                 let [a, b, c, d, e, f, _, _] = self.array()?;
                 let mac = Value::Mac([a, b, c, d, e, f]);
                 if S::JSON {
-                    self.sink.element(mac, j > 0);
+                    self.sink.element(mac);
                 } else if !S::SILENT {
                     self.tunnel_field(&number, &format!("MAC_{j}"), mac);
                 }

@@ -35,8 +35,10 @@ pub(crate) trait Sink {
     fn close_object(&mut self) {}
     fn open_array(&mut self, _key: &str) {}
     fn close_array(&mut self) {}
-    /// A bare string in an array, not the first one if `more`.
-    fn element(&mut self, _value: Value<'_>, _more: bool) {}
+    /// A bare string will follow another in an array; sflowtool has written the comma before it finds that there is none.
+    fn separator(&mut self) {}
+    /// A bare string in an array.
+    fn element(&mut self, _value: Value<'_>) {}
     fn begin_datagram(&mut self, _c: &Context) {}
     fn end_datagram(&mut self, _c: &Context) {}
     /// The header has been shown, samples follow.
@@ -376,10 +378,11 @@ impl Sink for CompatJson {
         self.close(b']');
     }
 
-    fn element(&mut self, value: Value<'_>, more: bool) {
-        if more {
-            self.out.push(b',');
-        }
+    fn separator(&mut self) {
+        self.out.push(b',');
+    }
+
+    fn element(&mut self, value: Value<'_>) {
         self.indent();
         self.out.push(b'"');
         value.write(&mut self.out);
