@@ -20,8 +20,10 @@ pub enum ErrorKind {
     OutOfRange,
     /// Words after the end of the command.
     Trailing,
-    /// A quote or brace that is never closed, or closed but never opened.
-    Unbalanced,
+    /// A quote or brace that is never closed: more lines might close it.
+    Unclosed,
+    /// A brace closed that was never opened.
+    Unopened,
 }
 
 /// A command line that cannot be executed, and where it goes wrong.

@@ -242,7 +242,7 @@ fn errors_point_and_help() {
         ),
         (
             "packet-generator new {",
-            ErrorKind::Unbalanced,
+            ErrorKind::Unclosed,
             22,
             "never closed",
         ),

@@ -73,7 +73,7 @@ impl<'a> Scanner<'a> {
                 '{' => return self.block().map(Lexeme::Token),
                 '}' => {
                     return Err(ParseError::new(
-                        ErrorKind::Unbalanced,
+                        ErrorKind::Unopened,
                         self.source,
                         self.at,
                         "'}' without a '{' before it",
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
             }
         }
         Err(ParseError::new(
-            ErrorKind::Unbalanced,
+            ErrorKind::Unclosed,
             self.source,
             self.at,
             "this quote is never closed",
@@ -147,7 +147,7 @@ impl<'a> Scanner<'a> {
                 self.at + i + 2,
             )),
             None => Err(ParseError::new(
-                ErrorKind::Unbalanced,
+                ErrorKind::Unclosed,
                 self.source,
                 self.at,
                 "this quote is never closed",
@@ -194,7 +194,7 @@ impl<'a> Scanner<'a> {
             line_start = c == '\n' || (line_start && c.is_whitespace());
         }
         Err(ParseError::new(
-            ErrorKind::Unbalanced,
+            ErrorKind::Unclosed,
             self.source,
             self.at,
             "this '{' is never closed",
@@ -209,7 +209,7 @@ fn is_continuation(rest: &str) -> bool {
 /// The tokens of one command; line ends count as blanks.
 ///
 /// # Errors
-/// [`ErrorKind::Unbalanced`] for a quote or brace without its partner.
+/// [`ErrorKind::Unclosed`] or [`ErrorKind::Unopened`] for a quote or brace without its partner.
 pub fn tokenize(source: &str) -> Result<Vec<Token<'_>>, ParseError> {
     let mut scanner = Scanner { source, at: 0 };
     let mut tokens = Vec::new();
@@ -334,18 +334,14 @@ mod tests {
 
     #[test]
     fn unbalanced_is_marked_where_it_opens() {
-        for (line, column) in [
-            ("show \"abc", 6),
-            ("new { {}", 5),
-            ("a } b", 3),
-            ("it 'x", 4),
+        for (line, column, kind) in [
+            ("show \"abc", 6, ErrorKind::Unclosed),
+            ("new { {}", 5, ErrorKind::Unclosed),
+            ("a } b", 3, ErrorKind::Unopened),
+            ("it 'x", 4, ErrorKind::Unclosed),
         ] {
             let error = tokenize(line).expect_err("unbalanced");
-            assert_eq!(
-                (error.kind, error.column),
-                (ErrorKind::Unbalanced, column),
-                "{line}"
-            );
+            assert_eq!((error.kind, error.column), (kind, column), "{line}");
         }
     }
 
