@@ -1,0 +1,565 @@
+//! Longest-prefix match: a directly indexed root, then nodes of 8 bits each.
+//!
+//! Reading. The root covers the first 0, 8 or 16 bits (it grows with the table); an entry
+//! is the answer or a node for the next 8 bits. Routes are pushed down to the slots they
+//! win, so the first answer met is the longest match. The default route is kept apart:
+//! slots that nothing longer covers hold "miss" and the default is put in at the end, so
+//! changing it is one store instead of a walk through the whole table.
+//!
+//! Writing. The prefixes are kept in a [`Rib`], whose nodes match the nodes here. A change
+//! works out, from there, the slots of the one node that the prefix ends in (and of nodes
+//! below it that inherit from it); a node whose runs change is built anew, bottom up, and
+//! nothing is stored where readers see it until all is built. Then every store switches
+//! some addresses from the old answer to the new one; addresses outside the prefix keep
+//! theirs throughout. A change that runs out of memory has stored nothing.
+
+use crate::addr::Addr;
+use crate::arena::{Arena, Block};
+use crate::dpo::Dpo;
+use crate::error::FibError;
+use crate::node::{Entry, Node, Runs, SLOTS, STRIDE, block_of, blocks_below};
+use crate::prefix::Prefix;
+use crate::rib::{NodeId, Rib, bits_of};
+use parshall_rcu::{Published, Reader};
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Routes from which the root covers 8 bits.
+const ROOT8_FROM: usize = 32;
+/// Routes from which the root covers 16 bits (then 256 KiB).
+const ROOT16_FROM: usize = 8192;
+/// Lookups that [`View::lookup_batch`] carries on together.
+const BATCH: usize = 32;
+
+/// The first level. Replaced as a whole only to grow.
+struct Root {
+    bits: u8,
+    entries: Box<[AtomicU32]>,
+}
+
+impl Root {
+    fn new(bits: u8) -> Self {
+        Root {
+            bits,
+            entries: (0..1usize << bits).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+}
+
+/// What control keeps about a table.
+struct Writer<A: Addr> {
+    rib: Rib<A, Dpo>,
+    /// Bits of the root.
+    bits: u8,
+    /// Units of the arena in use.
+    units: usize,
+}
+
+/// One table of longest-prefix match. Read by workers, changed by control.
+pub struct Lpm<A: Addr> {
+    root: Published<Root>,
+    /// The route of length 0.
+    default: AtomicU32,
+    arena: Arc<Arena>,
+    writer: Mutex<Writer<A>>,
+}
+
+/// A table as one reader sees it between two quiescent points: what all lookups have in
+/// common is loaded once.
+#[derive(Clone, Copy)]
+pub struct View<'r> {
+    entries: &'r [AtomicU32],
+    bits: u8,
+    default: u32,
+    base: *const u8,
+}
+
+impl View<'_> {
+    /// The object of the longest prefix that contains `addr`, or a miss. `addr` must be
+    /// of the table's family.
+    #[inline]
+    #[must_use]
+    pub fn lookup<A: Addr>(&self, addr: A) -> Dpo {
+        let (mut entry, mut depth) = (self.first(addr), self.bits);
+        while entry.is_node() {
+            entry = self.step(entry, addr, depth);
+            depth += STRIDE;
+        }
+        self.answer(entry)
+    }
+
+    /// Answers many lookups, interleaved so that their memory accesses overlap. Stops at
+    /// the shorter of the two slices.
+    pub fn lookup_batch<A: Addr>(&self, addrs: &[A], out: &mut [Dpo]) {
+        for (addrs, out) in addrs.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
+            let mut entries = [Entry::default(); BATCH];
+            let mut open = 0;
+            for (entry, addr) in entries.iter_mut().zip(addrs) {
+                *entry = self.first(*addr);
+                open |= entry.0;
+            }
+            let mut depth = self.bits;
+            // An or of kinds can look like a node without being one: harmless.
+            while Entry(open).is_node() {
+                open = 0;
+                for (entry, addr) in entries.iter_mut().zip(addrs) {
+                    if entry.is_node() {
+                        *entry = self.step(*entry, *addr, depth);
+                        open |= if entry.is_node() { entry.0 } else { 0 };
+                    }
+                }
+                depth += STRIDE;
+            }
+            for (out, entry) in out.iter_mut().zip(entries) {
+                *out = self.answer(entry);
+            }
+        }
+    }
+
+    /// Asks the processor to fetch the first word that a lookup of `addr` needs.
+    #[inline]
+    pub fn prefetch<A: Addr>(&self, addr: A) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(word) = self.entries.get(addr.top(self.bits)) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch of valid memory; it changes nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = addr;
+    }
+
+    #[inline]
+    fn first<A: Addr>(&self, addr: A) -> Entry {
+        // SAFETY: a root has 2^bits entries and `top(bits)` is a number of `bits` bits.
+        let word = unsafe { self.entries.get_unchecked(addr.top(self.bits)) };
+        Entry(word.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn step<A: Addr>(&self, entry: Entry, addr: A, depth: u8) -> Entry {
+        // SAFETY: the entry came from this table, whose arena is that of `base`; the
+        // reader that the view borrows keeps unlinked nodes from being used again.
+        unsafe { Node::at(self.base, entry) }.get(addr.byte(depth))
+    }
+
+    #[inline]
+    fn answer(&self, entry: Entry) -> Dpo {
+        Dpo::from_bits(if entry.0 == 0 { self.default } else { entry.0 })
+    }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "View(root of {} bits)", self.bits)
+    }
+}
+
+/// A change that is being built: nothing of it is visible yet.
+struct Change<'a, A: Addr> {
+    rib: &'a Rib<A, Dpo>,
+    arena: &'a Arena,
+    prefix: Prefix<A>,
+    shrinking: bool,
+    /// Words that readers see, and what they will hold.
+    stores: Vec<(&'a AtomicU32, Entry)>,
+    fresh: Vec<Block>,
+    doomed: Vec<Block>,
+}
+
+impl<'a, A: Addr> Change<'a, A> {
+    fn node(&self, entry: Entry) -> Option<Node<'a>> {
+        // SAFETY: entries come from the table being changed, whose writer lock is held:
+        // nodes are only given back after the change.
+        entry
+            .is_node()
+            .then(|| unsafe { Node::at(self.arena.base(), entry) })
+    }
+
+    /// What a position at `depth` should hold after the change, given what it holds now,
+    /// the prefixes there (`id`) and what it inherits from shorter ones. The position
+    /// lies on the way to the prefix or inside it. Where prefixes exist but all say the
+    /// same, there is no node: then `old` is what each of its slots holds.
+    fn entry(
+        &mut self,
+        old: Entry,
+        id: Option<NodeId>,
+        depth: u8,
+        inherited: Entry,
+    ) -> Result<Entry, FibError> {
+        let Some(id) = id else {
+            self.doom_tree(old);
+            return Ok(inherited);
+        };
+        if self.prefix.len() <= depth + STRIDE {
+            return self.rebuild(old, id, depth, inherited, None);
+        }
+        let slot = self.prefix.addr().byte(depth);
+        let inherits = self
+            .rib
+            .match_slot(id, slot)
+            .map_or(inherited, |d| Entry::leaf(*d));
+        let node = self.node(old);
+        let below = node.map_or(old, |n| n.get(slot));
+        let new = self.entry(below, self.rib.kid(id, slot), depth + STRIDE, inherits)?;
+        match node {
+            _ if new == below => Ok(old),
+            Some(node) if new.is_node() && below.is_node() => {
+                self.stores.push((node.word(slot), new));
+                Ok(old)
+            }
+            _ => self.rebuild(old, id, depth, inherited, Some((slot, new))),
+        }
+    }
+
+    /// Works all slots of a node out again; `known` is a slot that is done already.
+    fn rebuild(
+        &mut self,
+        old: Entry,
+        id: NodeId,
+        depth: u8,
+        inherited: Entry,
+        known: Option<(u8, Entry)>,
+    ) -> Result<Entry, FibError> {
+        let mut slots = [inherited; SLOTS];
+        // Length of the prefix that wins each slot; 0 for an inherited one.
+        let mut winner = [0u8; SLOTS];
+        let (numbers, values) = self.rib.own(id);
+        for (number, value) in numbers.iter().zip(values) {
+            let (first, bits) = bits_of(*number);
+            if bits == 0 {
+                continue; // the default route is not pushed down
+            }
+            let range = usize::from(first)..usize::from(first) + (SLOTS >> bits);
+            slots[range.clone()].fill(Entry::leaf(*value));
+            winner[range].fill(depth + bits);
+        }
+        let node = self.node(old);
+        let (kid_slots, kids) = self.rib.kids(id);
+        for (&slot, &kid) in kid_slots.iter().zip(kids) {
+            let at = usize::from(slot);
+            let below = node.map_or(old, |n| n.get(slot));
+            slots[at] = match known {
+                Some((s, entry)) if s == slot => entry,
+                _ if !self.inherits(depth, slot, winner[at]) => below,
+                _ => self.entry(below, Some(kid), depth + STRIDE, slots[at])?,
+            };
+        }
+        self.place(old, &slots)
+    }
+
+    /// Whether what lies below a slot inherits from the changed prefix, or would if it
+    /// were there.
+    fn inherits(&self, depth: u8, slot: u8, winner: u8) -> bool {
+        let len = self.prefix.len();
+        let bits = len.saturating_sub(depth).min(STRIDE);
+        let differ = u16::from(slot ^ self.prefix.addr().byte(depth));
+        len <= depth + STRIDE && differ >> (STRIDE - bits) == 0 && winner <= len
+    }
+
+    /// An entry with these slots below it: the old node, if stores can make it so, a new
+    /// one, or none at all if every slot says the same.
+    fn place(&mut self, old: Entry, slots: &[Entry; SLOTS]) -> Result<Entry, FibError> {
+        let runs = Runs::of(slots);
+        if let Some(node) = self.node(old) {
+            if runs.same_shape(node) {
+                self.stores.extend(runs.differing(node));
+                return Ok(old);
+            }
+            // SAFETY: as in `node`.
+            self.doomed
+                .push(unsafe { block_of(self.arena.base(), old) });
+        }
+        if let [all] = runs.entries() {
+            return Ok(*all);
+        }
+        let block = runs.place(self.arena, self.shrinking)?;
+        self.fresh.push(block);
+        Ok(Entry::node(block.at))
+    }
+
+    fn doom_tree(&mut self, entry: Entry) {
+        // SAFETY: as in `node`.
+        unsafe { blocks_below(self.arena.base(), entry, &mut self.doomed) };
+    }
+}
+
+impl<A: Addr> Lpm<A> {
+    pub(crate) fn in_arena(arena: &Arc<Arena>) -> Self {
+        Lpm {
+            root: Published::new(Root::new(0)),
+            default: AtomicU32::new(0),
+            arena: Arc::clone(arena),
+            writer: Mutex::new(Writer {
+                rib: Rib::new(),
+                bits: 0,
+                units: 0,
+            }),
+        }
+    }
+
+    /// The table for the lookups of one frame.
+    ///
+    /// # Panics
+    /// When `r` is offline.
+    #[inline]
+    pub fn view<'r>(&'r self, r: &'r Reader) -> View<'r> {
+        let root = self.root.load(r);
+        View {
+            entries: &root.entries,
+            bits: root.bits,
+            default: self.default.load(Ordering::Acquire),
+            base: self.arena.base(),
+        }
+    }
+
+    /// The object of the longest prefix that contains `addr`, or a miss.
+    ///
+    /// # Panics
+    /// When `r` is offline.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, r: &Reader, addr: A) -> Dpo {
+        self.view(r).lookup(addr)
+    }
+
+    /// Sets the object of a prefix; returns the one it had. A miss takes the prefix out.
+    ///
+    /// # Errors
+    /// [`FibError::Full`] when memory for nodes is used up; then nothing has changed.
+    pub fn insert(&self, prefix: Prefix<A>, dpo: Dpo) -> Result<Option<Dpo>, FibError> {
+        if dpo.is_miss() {
+            return self.remove(prefix);
+        }
+        let mut writer = self.lock();
+        let old = writer.rib.insert(prefix, dpo);
+        if old == Some(dpo) {
+            return Ok(old);
+        }
+        if let Err(full) = self.apply(&mut writer, prefix, false) {
+            match old {
+                Some(old) => writer.rib.insert(prefix, old),
+                None => writer.rib.remove(prefix),
+            };
+            return Err(full);
+        }
+        self.grow(&mut writer);
+        Ok(old)
+    }
+
+    /// Takes a prefix out; returns the object it had.
+    ///
+    /// # Errors
+    /// [`FibError::Full`] when the table is full and so much was removed in one go that
+    /// the reserve for removals is still waiting for readers; then nothing has changed,
+    /// and the same call succeeds a moment later.
+    pub fn remove(&self, prefix: Prefix<A>) -> Result<Option<Dpo>, FibError> {
+        let mut writer = self.lock();
+        let Some(old) = writer.rib.remove(prefix) else {
+            return Ok(None);
+        };
+        if let Err(full) = self.apply(&mut writer, prefix, true) {
+            writer.rib.insert(prefix, old);
+            return Err(full);
+        }
+        Ok(Some(old))
+    }
+
+    /// The object of exactly this prefix.
+    #[must_use]
+    pub fn get(&self, prefix: Prefix<A>) -> Option<Dpo> {
+        self.lock().rib.get(prefix).copied()
+    }
+
+    /// The longest prefix that contains `addr`, from the control side.
+    #[must_use]
+    pub fn longest_match(&self, addr: A) -> Option<(Prefix<A>, Dpo)> {
+        self.lock().rib.longest_match(addr).map(|(p, d)| (p, *d))
+    }
+
+    /// Calls `f` with all prefixes in order, while changes wait.
+    pub fn for_each(&self, mut f: impl FnMut(Prefix<A>, Dpo)) {
+        self.lock().rib.iter().for_each(|(p, d)| f(p, *d));
+    }
+
+    /// Number of prefixes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().rib.len()
+    }
+
+    /// Whether it holds no prefix.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes in use: root, nodes, and the prefixes as control keeps them.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let writer = self.lock();
+        let root = size_of::<Root>() + (size_of::<AtomicU32>() << writer.bits);
+        size_of::<Self>() + root + writer.units * crate::arena::UNIT + writer.rib.memory()
+    }
+
+    /// Brings the reading side in line with the map after `prefix` changed there.
+    fn apply(
+        &self,
+        writer: &mut Writer<A>,
+        prefix: Prefix<A>,
+        shrinking: bool,
+    ) -> Result<(), FibError> {
+        if prefix.len() == 0 {
+            let dpo = writer.rib.get(prefix).copied().unwrap_or_default();
+            self.default.store(dpo.bits(), Ordering::Release);
+            return Ok(());
+        }
+        let root = self.root.read_control(self.arena.domain());
+        let mut change = Change {
+            rib: &writer.rib,
+            arena: &self.arena,
+            prefix,
+            shrinking,
+            stores: Vec::new(),
+            fresh: Vec::new(),
+            doomed: Vec::new(),
+        };
+        if let Err(full) = change.root(&root) {
+            self.arena.free_now(&change.fresh);
+            return Err(full);
+        }
+        let Change {
+            stores,
+            fresh,
+            doomed,
+            ..
+        } = change;
+        for (word, entry) in stores {
+            word.store(entry.0, Ordering::Release);
+        }
+        drop(root);
+        let units = |blocks: &[Block]| blocks.iter().map(|b| usize::from(b.units)).sum::<usize>();
+        writer.units = writer.units + units(&fresh) - units(&doomed);
+        self.arena.free_later(&doomed);
+        Ok(())
+    }
+
+    /// Widens the root when the table has become large for it. The new root says the same
+    /// as the old one with its top nodes.
+    fn grow(&self, writer: &mut Writer<A>) {
+        let wanted = match writer.rib.len() {
+            n if n >= ROOT16_FROM => 16,
+            n if n >= ROOT8_FROM => 8,
+            _ => 0,
+        };
+        while writer.bits < wanted {
+            let domain = self.arena.domain();
+            let old = self.root.read_control(domain);
+            let (mut new, mut doomed) = (Root::new(writer.bits + STRIDE), Vec::new());
+            for (word, out) in old.entries.iter().zip(new.entries.chunks_mut(SLOTS)) {
+                let entry = Entry(word.load(Ordering::Relaxed));
+                let mut slots = [entry; SLOTS];
+                if entry.is_node() {
+                    // SAFETY: the writer lock is held: linked nodes stay what they are.
+                    let node = unsafe { Node::at(self.arena.base(), entry) };
+                    slots = node.expand();
+                    // SAFETY: the same.
+                    doomed.push(unsafe { block_of(self.arena.base(), entry) });
+                }
+                for (out, slot) in out.iter_mut().zip(slots) {
+                    *out.get_mut() = slot.0;
+                }
+            }
+            drop(old);
+            self.root.publish(domain, new);
+            writer.bits += STRIDE;
+            writer.units -= doomed.iter().map(|b| usize::from(b.units)).sum::<usize>();
+            self.arena.free_later(&doomed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writer<A>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a, A: Addr> Change<'a, A> {
+    /// Builds the change from the root down.
+    fn root(&mut self, root: &'a Root) -> Result<(), FibError> {
+        let (addr, len, bits) = (self.prefix.addr(), self.prefix.len(), root.bits);
+        if len > bits {
+            let inherited = self.inherited(addr, bits);
+            return self.root_slot(root, addr.top(bits), addr, inherited);
+        }
+        // The prefix covers whole entries: paint it, then what is longer inside it.
+        let first = addr.top(bits);
+        let mut slots = vec![(self.inherited(addr, len), 0u8); 1 << (bits - len)];
+        for (inner, dpo) in self.rib.iter_under(self.prefix, bits) {
+            let at = inner.addr().top(bits) - first;
+            slots[at..at + (1 << (bits - inner.len()))].fill((Entry::leaf(*dpo), inner.len()));
+        }
+        for (i, (inherited, winner)) in slots.into_iter().enumerate() {
+            if winner <= len {
+                let slot = first + i;
+                self.root_slot(root, slot, slot_addr(slot, bits), inherited)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One entry of the root: `addr` is the first address in it.
+    fn root_slot(
+        &mut self,
+        root: &'a Root,
+        slot: usize,
+        addr: A,
+        inherited: Entry,
+    ) -> Result<(), FibError> {
+        let word = &root.entries[slot];
+        let old = Entry(word.load(Ordering::Relaxed));
+        let id = self.rib.node_at(addr, root.bits);
+        let new = self.entry(old, id, root.bits, inherited)?;
+        if new != old {
+            self.stores.push((word, new));
+        }
+        Ok(())
+    }
+
+    /// The longest match of `addr` with at most `max` bits, the default route apart.
+    fn inherited(&self, addr: A, max: u8) -> Entry {
+        let hit = self
+            .rib
+            .longest_within(addr, max)
+            .filter(|(p, _)| p.len() > 0);
+        hit.map_or(Entry::default(), |(_, dpo)| Entry::leaf(*dpo))
+    }
+}
+
+/// The first address of a root's entry.
+fn slot_addr<A: Addr>(slot: usize, bits: u8) -> A {
+    match bits {
+        0 => A::default(),
+        8 => A::from_byte(slot as u8, 0),
+        _ => A::from_byte((slot >> 8) as u8, 0).or(A::from_byte(slot as u8, 8)),
+    }
+}
+
+impl<A: Addr> Drop for Lpm<A> {
+    fn drop(&mut self) {
+        let root = self.root.read_control(self.arena.domain());
+        let mut blocks = Vec::new();
+        for word in &root.entries {
+            // SAFETY: `&mut self`: nobody reads the table any more, so it stands still.
+            let entry = Entry(word.load(Ordering::Relaxed));
+            unsafe { blocks_below(self.arena.base(), entry, &mut blocks) };
+        }
+        self.arena.free_now(&blocks);
+    }
+}
+
+impl<A: Addr> fmt::Debug for Lpm<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} table of {} routes", A::FAMILY, self.len())
+    }
+}
