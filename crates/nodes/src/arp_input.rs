@@ -39,11 +39,16 @@ impl ArpInput {
         let rx_if = cx.pool.meta(b).rx_if;
         let interfaces = self.shared.interfaces(cx.rcu);
         let view = interfaces.view(rx_if);
-        let Some(addresses) = interfaces.addresses(rx_if).filter(|_| view.has(if_flags::IP4)) else {
+        let Some(addresses) = interfaces
+            .addresses(rx_if)
+            .filter(|_| view.has(if_flags::IP4))
+        else {
             return cx.drop_packet(i, b, DropReason::Ip4NotEnabled);
         };
         let parsed = ArpPacket::new_checked(cx.pool.bytes(b)).and_then(|p| ArpRepr::parse(&p));
-        let Ok(arp) = parsed else { return cx.drop_packet(i, b, DropReason::ArpMalformed) };
+        let Ok(arp) = parsed else {
+            return cx.drop_packet(i, b, DropReason::ArpMalformed);
+        };
         let for_us = addresses.ip4.iter().any(|(a, _)| *a == arp.target_ip);
         let announces = arp.sender_ip == arp.target_ip;
         let on_link = is_neighbor(addresses, arp.sender_ip) && arp.sender_mac.is_unicast();
@@ -55,7 +60,7 @@ impl ArpInput {
                 reply: arp.operation == ArpOperation::Reply,
             };
             // A full ring loses the news; the neighbour will speak again.
-            drop(self.events.push(event));
+            let _ = self.events.push(event);
         }
         if for_us && arp.operation == ArpOperation::Request {
             return reply(cx, i, b, &arp, MacAddr(view.mac_bytes()));
@@ -82,8 +87,14 @@ fn reply(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, request: &ArpRepr, owner: M
     let rx_if = cx.pool.meta(b).rx_if;
     let answer = request.reply_from(owner);
     cx.pool.trim(b, ARP_LEN as u32);
-    let written = answer.emit(&mut ArpPacket::new_unchecked(cx.pool.bytes_mut(b))).is_ok();
-    let header = EthernetRepr { dst_addr: request.sender_mac, src_addr: owner, ethertype: EtherType::ARP };
+    let written = answer
+        .emit(&mut ArpPacket::new_unchecked(cx.pool.bytes_mut(b)))
+        .is_ok();
+    let header = EthernetRepr {
+        dst_addr: request.sender_mac,
+        src_addr: owner,
+        ethertype: EtherType::ARP,
+    };
     if !written || !answer_header(cx.pool, b, &header) {
         return cx.drop_packet(i, b, DropReason::ArpMalformed);
     }

@@ -56,7 +56,11 @@ impl Default for CaptureSlot {
 }
 
 const fn spec(name: &'static str, arc: &'static str) -> NodeSpec {
-    NodeSpec::new(name, &[]).feature(Feature { arc, before: &[], after: &[] })
+    NodeSpec::new(name, &[]).feature(Feature {
+        arc,
+        before: &[],
+        after: &[],
+    })
 }
 
 /// Description of `pcap-rx`.
@@ -92,7 +96,11 @@ impl Node for Capture {
             let pool = &*cx.pool;
             self.ring.write(|slot| {
                 slot.point = self.point;
-                slot.if_index = if self.point == CapturePoint::Tx { m.tx_if } else { m.rx_if };
+                slot.if_index = if self.point == CapturePoint::Tx {
+                    m.tx_if
+                } else {
+                    m.rx_if
+                };
                 slot.reason = m.reason;
                 slot.time = cx.now;
                 slot.wire_len = pool.meta(b).total_len();

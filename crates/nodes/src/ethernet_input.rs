@@ -20,7 +20,13 @@ use crate::state::{IfView, Shared, if_flags};
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "ethernet-input",
-    &["ip4-input", "ip6-input", "mpls-input", "arp-input", "l2-input"],
+    &[
+        "ip4-input",
+        "ip6-input",
+        "mpls-input",
+        "arp-input",
+        "l2-input",
+    ],
 )
 .format(format);
 
@@ -82,7 +88,9 @@ fn strip_alike(cx: &mut Ctx<'_>, frame: &Frame, view: &IfView) -> Option<u16> {
         let h: &[u8; 16] = cx.pool.peek(b, 0);
         let dst = u64::from_le_bytes([h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]]);
         // The ninth to twelfth byte are the rest of the source address, whose group bit is in the seventh.
-        differs |= ((dst ^ view.mac) & MAC_MASK) | u64::from(ethertype(h) ^ first) | (u64::from(h[6]) & GROUP);
+        differs |= ((dst ^ view.mac) & MAC_MASK)
+            | u64::from(ethertype(h) ^ first)
+            | (u64::from(h[6]) & GROUP);
         let m = cx.pool.meta_mut(b);
         differs |= u64::from(m.len < HEADER);
         m.data = m.data.wrapping_add(HEADER);
@@ -121,7 +129,11 @@ fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped:
     if dst & GROUP != 0
         && let Some(c) = cx.counters.interface(rx_if)
     {
-        if dst == MAC_MASK { c.rx_broadcast.add(1) } else { c.rx_multicast.add(1) }
+        if dst == MAC_MASK {
+            c.rx_broadcast.add(1)
+        } else {
+            c.rx_multicast.add(1)
+        }
     }
     if !view.has(if_flags::EXISTS) {
         return cx.drop_packet(i, b, DropReason::InterfaceGone);
@@ -153,7 +165,13 @@ fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped:
 
 fn format(r: &TraceRecord) -> String {
     match parshall_wire::EthernetFrame::new_checked(r.bytes()) {
-        Ok(f) => format!("{} -> {} type 0x{:04x} length {}", f.src_addr(), f.dst_addr(), f.ethertype().0, r.total_len),
+        Ok(f) => format!(
+            "{} -> {} type 0x{:04x} length {}",
+            f.src_addr(),
+            f.dst_addr(),
+            f.ethertype().0,
+            r.total_len
+        ),
         Err(_) => parshall_graph::hex_line(r),
     }
 }

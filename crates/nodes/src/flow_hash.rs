@@ -33,7 +33,11 @@ fn hash_ip4(pool: &Pool, b: BufferIndex, at: usize) -> u32 {
     let word = |i: usize| u64::from(u32::from_le_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]));
     let addresses = word(12) << 32 | word(16);
     let fragment = u16::from_be_bytes([h[6], h[7]]) & 0x3FFF != 0;
-    let ports = if has_ports(h[9]) && !fragment { ports(pool, b, at + usize::from(h[0] & 15) * 4) } else { 0 };
+    let ports = if has_ports(h[9]) && !fragment {
+        ports(pool, b, at + usize::from(h[0] & 15) * 4)
+    } else {
+        0
+    };
     finish(mix(addresses, u64::from(ports) << 8 | u64::from(h[9])))
 }
 
@@ -46,12 +50,31 @@ pub fn flow_hash6(pool: &Pool, b: BufferIndex) -> u32 {
 fn hash_ip6(pool: &Pool, b: BufferIndex, at: usize) -> u32 {
     let h: &[u8; 40] = pool.peek(b, at);
     let word = |i: usize| {
-        u64::from_le_bytes([h[i], h[i + 1], h[i + 2], h[i + 3], h[i + 4], h[i + 5], h[i + 6], h[i + 7]])
+        u64::from_le_bytes([
+            h[i],
+            h[i + 1],
+            h[i + 2],
+            h[i + 3],
+            h[i + 4],
+            h[i + 5],
+            h[i + 6],
+            h[i + 7],
+        ])
     };
     let label = u64::from(u32::from_be_bytes([h[0], h[1], h[2], h[3]]) & 0xF_FFFF);
-    let ports = if has_ports(h[6]) { ports(pool, b, at + 40) } else { 0 };
-    let addresses = mix(word(8) ^ word(24).rotate_left(32), word(16) ^ word(32).rotate_left(32));
-    finish(mix(addresses ^ label << 40, u64::from(ports) << 8 | u64::from(h[6])))
+    let ports = if has_ports(h[6]) {
+        ports(pool, b, at + 40)
+    } else {
+        0
+    };
+    let addresses = mix(
+        word(8) ^ word(24).rotate_left(32),
+        word(16) ^ word(32).rotate_left(32),
+    );
+    finish(mix(
+        addresses ^ label << 40,
+        u64::from(ports) << 8 | u64::from(h[6]),
+    ))
 }
 
 /// Hash of a labelled packet, its top label popped: of the IP packet under the stack where one is seen
@@ -63,7 +86,9 @@ pub fn flow_hash_mpls(pool: &Pool, b: BufferIndex) -> u32 {
     let mut labels = u64::from(m.mpls_tc_s);
     let mut bottom = m.mpls_tc_s & 1 != 0;
     while !bottom && at < 4 * 16 {
-        let Some(entry) = bytes.get(at..).and_then(|e| e.first_chunk::<4>()) else { break };
+        let Some(entry) = bytes.get(at..).and_then(|e| e.first_chunk::<4>()) else {
+            break;
+        };
         let entry = u32::from_be_bytes(*entry);
         labels = mix(labels, u64::from(entry >> 12));
         bottom = entry & 0x100 != 0;
@@ -106,6 +131,9 @@ mod tests {
             assert_eq!(first, flow_hash4(&pool, b));
             pool.free(b);
         }
-        assert!(buckets.iter().all(|n| (850..1150).contains(n)), "{buckets:?}");
+        assert!(
+            buckets.iter().all(|n| (850..1150).contains(n)),
+            "{buckets:?}"
+        );
     }
 }

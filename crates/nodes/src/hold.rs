@@ -42,12 +42,18 @@ pub struct Hold<A> {
 impl<A: Copy + PartialEq> Hold<A> {
     /// No packets.
     pub fn new() -> Hold<A> {
-        Hold { waiting: Vec::with_capacity(NEIGHBORS) }
+        Hold {
+            waiting: Vec::with_capacity(NEIGHBORS),
+        }
     }
 
     /// Keeps `b` until neighbour `ip` on `if_index` resolves.
     pub fn keep(&mut self, if_index: u32, ip: A, b: BufferIndex, now: u64) -> Held {
-        if let Some(w) = self.waiting.iter_mut().find(|w| w.if_index == if_index && w.ip == ip) {
+        if let Some(w) = self
+            .waiting
+            .iter_mut()
+            .find(|w| w.if_index == if_index && w.ip == ip)
+        {
             if w.count == PER_NEIGHBOR {
                 return Held::Full;
             }
@@ -64,13 +70,26 @@ impl<A: Copy + PartialEq> Hold<A> {
         }
         let mut packets = [b; PER_NEIGHBOR];
         packets[0] = b;
-        self.waiting.push(Waiting { if_index, ip, until: now + PATIENCE, remind: now + REMIND, count: 1, packets });
+        self.waiting.push(Waiting {
+            if_index,
+            ip,
+            until: now + PATIENCE,
+            remind: now + REMIND,
+            count: 1,
+            packets,
+        });
         Held::Tell
     }
 
     /// Takes out what waits for a neighbour.
     pub fn release(&mut self, if_index: u32, ip: A, mut each: impl FnMut(BufferIndex)) -> usize {
-        let Some(at) = self.waiting.iter().position(|w| w.if_index == if_index && w.ip == ip) else { return 0 };
+        let Some(at) = self
+            .waiting
+            .iter()
+            .position(|w| w.if_index == if_index && w.ip == ip)
+        else {
+            return 0;
+        };
         let w = self.waiting.swap_remove(at);
         w.packets[..w.count].iter().for_each(|&b| each(b));
         w.count
@@ -78,7 +97,9 @@ impl<A: Copy + PartialEq> Hold<A> {
 
     /// Takes out one neighbour's packets whose time is over, if there is such a neighbour.
     pub fn expire(&mut self, now: u64, mut each: impl FnMut(BufferIndex)) -> usize {
-        let Some(at) = self.waiting.iter().position(|w| w.until <= now) else { return 0 };
+        let Some(at) = self.waiting.iter().position(|w| w.until <= now) else {
+            return 0;
+        };
         let w = self.waiting.swap_remove(at);
         w.packets[..w.count].iter().for_each(|&b| each(b));
         w.count

@@ -91,7 +91,9 @@ impl IcmpAsk {
             0 => Net,
             2 => Protocol,
             3 => Port,
-            4 => FragmentationNeeded { mtu: self.data as u16 },
+            4 => FragmentationNeeded {
+                mtu: self.data as u16,
+            },
             5 => Prohibited,
             6 => return Icmpv4ErrorKind::TimeExceeded(Icmpv4TimeExceeded::Ttl),
             _ => Host,
@@ -110,7 +112,10 @@ impl IcmpAsk {
             16 => return Icmpv6ErrorKind::TimeExceeded(Icmpv6TimeExceeded::HopLimit),
             17 => {
                 let problem = Icmpv6ParamProblem::NextHeader;
-                return Icmpv6ErrorKind::ParamProblem { problem, pointer: self.data };
+                return Icmpv6ErrorKind::ParamProblem {
+                    problem,
+                    pointer: self.data,
+                };
             }
             _ => Address,
         };
@@ -133,7 +138,10 @@ struct Limit {
 
 impl Limit {
     fn new() -> Limit {
-        Limit { tokens: BURST, filled: 0 }
+        Limit {
+            tokens: BURST,
+            filled: 0,
+        }
     }
 
     fn take(&mut self, now: u64) -> bool {
@@ -151,13 +159,20 @@ impl Limit {
 /// Whether the packet may be answered as far as the link is concerned: received, and not as a group frame.
 fn came_alone(cx: &Ctx<'_>, b: BufferIndex) -> bool {
     let (m, room) = cx.pool.parts(b);
-    let group = room.get(usize::from(m.l2)).is_some_and(|first| first & 1 != 0);
+    let group = room
+        .get(usize::from(m.l2))
+        .is_some_and(|first| first & 1 != 0);
     m.rx_if != IF_NONE && !m.flags.has(Flags::NO_ICMP_ERROR) && (m.l2 == m.l3 || !group)
 }
 
 /// Counts the packet as dropped and makes its buffer a packet of the router, cut to `keep` bytes and with
 /// `headers` bytes in front; `None` when there is no room.
-fn turn_around<'c>(cx: &'c mut Ctx<'_>, b: BufferIndex, keep: usize, headers: usize) -> Option<&'c mut [u8]> {
+fn turn_around<'c>(
+    cx: &'c mut Ctx<'_>,
+    b: BufferIndex,
+    keep: usize,
+    headers: usize,
+) -> Option<&'c mut [u8]> {
     let m = *cx.pool.meta(b);
     if usize::from(m.data) < headers {
         return None;
@@ -183,23 +198,35 @@ pub struct Ip4IcmpError {
 impl Ip4IcmpError {
     /// Over this state.
     pub fn new(shared: Arc<Shared>) -> Ip4IcmpError {
-        Ip4IcmpError { shared, limit: Limit::new(), ident: 0 }
+        Ip4IcmpError {
+            shared,
+            limit: Limit::new(),
+            ident: 0,
+        }
     }
 
     fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> bool {
         let m = *cx.pool.meta(b);
         let original = cx.pool.bytes(b);
         let length = original.len().min(m.total_len() as usize);
-        let Some(src_addr) = source4(self.shared.interfaces(cx.rcu), m.rx_if) else { return false };
+        let Some(src_addr) = source4(self.shared.interfaces(cx.rcu), m.rx_if) else {
+            return false;
+        };
         let allowed = Icmpv4ErrorBuilder::may_be_sent_about(original) && came_alone(cx, b);
         if !allowed || !self.limit.take(cx.now) {
             return false;
         }
         self.ident = self.ident.wrapping_add(1);
         let [kind, data] = m.scratch;
-        let error = Icmpv4ErrorBuilder { src_addr, kind: IcmpAsk { kind, data }.kind4(), ttl: TTL, ident: self.ident };
+        let error = Icmpv4ErrorBuilder {
+            src_addr,
+            kind: IcmpAsk { kind, data }.kind4(),
+            ttl: TTL,
+            ident: self.ident,
+        };
         let keep = Icmpv4ErrorBuilder::quoted_len(length);
-        turn_around(cx, b, keep, Icmpv4ErrorBuilder::HEADERS_LEN).is_some_and(|p| error.emit_in_place(p).is_ok())
+        turn_around(cx, b, keep, Icmpv4ErrorBuilder::HEADERS_LEN)
+            .is_some_and(|p| error.emit_in_place(p).is_ok())
     }
 }
 
@@ -221,16 +248,25 @@ pub struct Ip6IcmpError {
 impl Ip6IcmpError {
     /// Over this state.
     pub fn new(shared: Arc<Shared>) -> Ip6IcmpError {
-        Ip6IcmpError { shared, limit: Limit::new() }
+        Ip6IcmpError {
+            shared,
+            limit: Limit::new(),
+        }
     }
 
     fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> bool {
         let m = *cx.pool.meta(b);
         let original = cx.pool.bytes(b);
         let length = original.len();
-        let Some(src_addr) = source6(self.shared.interfaces(cx.rcu), m.rx_if, original) else { return false };
+        let Some(src_addr) = source6(self.shared.interfaces(cx.rcu), m.rx_if, original) else {
+            return false;
+        };
         let [kind, data] = m.scratch;
-        let error = Icmpv6ErrorBuilder { src_addr, kind: IcmpAsk { kind, data }.kind6(), hop_limit: TTL };
+        let error = Icmpv6ErrorBuilder {
+            src_addr,
+            kind: IcmpAsk { kind, data }.kind6(),
+            hop_limit: TTL,
+        };
         // Path-MTU discovery works for multicast too (RFC 4443 section 2.4 (e.3)).
         let too_big = matches!(error.kind, Icmpv6ErrorKind::PacketTooBig { .. });
         let allowed = error.may_be_sent_about(original) && (too_big || came_alone(cx, b));
@@ -238,7 +274,8 @@ impl Ip6IcmpError {
             return false;
         }
         let keep = Icmpv6ErrorBuilder::quoted_len(length);
-        turn_around(cx, b, keep, Icmpv6ErrorBuilder::HEADERS_LEN).is_some_and(|p| error.emit_in_place(p).is_ok())
+        turn_around(cx, b, keep, Icmpv6ErrorBuilder::HEADERS_LEN)
+            .is_some_and(|p| error.emit_in_place(p).is_ok())
     }
 }
 
@@ -255,14 +292,20 @@ impl Node for Ip6IcmpError {
 /// (RFC 1812 section 4.3.2.4).
 fn source4(interfaces: &IfTable, rx_if: u32) -> Option<Ipv4Addr> {
     let own = interfaces.addresses(rx_if).and_then(|a| a.ip4.first());
-    own.or_else(|| interfaces.iter().find_map(|(_, _, a)| a.ip4.first())).map(|(a, _)| *a)
+    own.or_else(|| interfaces.iter().find_map(|(_, _, a)| a.ip4.first()))
+        .map(|(a, _)| *a)
 }
 
 /// As [`source4`]; a packet from a link-local source is answered from the link-local address.
 fn source6(interfaces: &IfTable, rx_if: u32, original: &[u8]) -> Option<Ipv6Addr> {
     let addresses = interfaces.addresses(rx_if)?;
-    let from_link_local = original.get(8..10).is_some_and(|s| s[0] == 0xFE && s[1] & 0xC0 == 0x80);
-    let global = addresses.ip6.first().or_else(|| interfaces.iter().find_map(|(_, _, a)| a.ip6.first()));
+    let from_link_local = original
+        .get(8..10)
+        .is_some_and(|s| s[0] == 0xFE && s[1] & 0xC0 == 0x80);
+    let global = addresses
+        .ip6
+        .first()
+        .or_else(|| interfaces.iter().find_map(|(_, _, a)| a.ip6.first()));
     match global {
         Some((a, _)) if !from_link_local => Some(*a),
         _ => addresses.link_local,

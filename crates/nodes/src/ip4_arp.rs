@@ -23,7 +23,8 @@ use crate::state::Shared;
 use crate::trace::format_ip4;
 
 /// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new("ip4-arp", &["ip4-lookup", "ip4-icmp-error"]).format(format_ip4);
+pub const SPEC: NodeSpec =
+    NodeSpec::new("ip4-arp", &["ip4-lookup", "ip4-icmp-error"]).format(format_ip4);
 
 const LOOKUP: u16 = 0;
 const ICMP_ERROR: u16 = 1;
@@ -38,7 +39,11 @@ pub struct Ip4Arp {
 impl Ip4Arp {
     /// Over this state, telling `events`.
     pub fn new(shared: Arc<Shared>, events: Producer<Event>) -> Ip4Arp {
-        Ip4Arp { shared, events, hold: Hold::new() }
+        Ip4Arp {
+            shared,
+            events,
+            hold: Hold::new(),
+        }
     }
 
     /// Interface and address of the neighbour a packet waits for.
@@ -55,7 +60,11 @@ impl Ip4Arp {
     fn is_labelled(&self, cx: &Ctx<'_>, b: BufferIndex) -> bool {
         let dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
         dpo.kind() == DpoKind::Adjacency
-            && self.shared.adjacencies.get(dpo.index(), cx.rcu).is_some_and(|a| a.link() == LinkType::Mpls)
+            && self
+                .shared
+                .adjacencies
+                .get(dpo.index(), cx.rcu)
+                .is_some_and(|a| a.link() == LinkType::Mpls)
     }
 
     fn keep(&mut self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex) {
@@ -64,13 +73,13 @@ impl Ip4Arp {
         };
         if self.is_labelled(cx, b) {
             // It could not go through the IP lookup again when released.
-            drop(self.events.push(Event::Wanted4 { if_index, ip }));
+            let _ = self.events.push(Event::Wanted4 { if_index, ip });
             return cx.drop_packet(i, b, DropReason::UnresolvedNeighbor);
         }
         match self.hold.keep(if_index, ip, b, cx.now) {
             Held::Full => return cx.drop_packet(i, b, DropReason::NeighborQueueFull),
             // A full event ring only delays the question until the next packet reminds.
-            Held::Tell => drop(self.events.push(Event::Wanted4 { if_index, ip })),
+            Held::Tell => _ = self.events.push(Event::Wanted4 { if_index, ip }),
             Held::Quiet => {}
         }
         cx.counters.held.add(1);
@@ -79,7 +88,12 @@ impl Ip4Arp {
 }
 
 fn give_up(cx: &mut Ctx<'_>, b: BufferIndex) {
-    ask(cx, b, DropReason::UnresolvedNeighbor, IcmpAsk::host_unreachable4());
+    ask(
+        cx,
+        b,
+        DropReason::UnresolvedNeighbor,
+        IcmpAsk::host_unreachable4(),
+    );
     cx.emit(ICMP_ERROR, b);
 }
 
@@ -107,8 +121,12 @@ impl Node for Ip4Arp {
 
     fn message(&mut self, cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
         let n = match message.downcast_ref::<HoldMessage<[u8; 4]>>() {
-            Some(&HoldMessage::Resolved { if_index, ip }) => self.hold.release(if_index, ip, |b| cx.emit(LOOKUP, b)),
-            Some(&HoldMessage::Failed { if_index, ip }) => self.hold.release(if_index, ip, |b| give_up(cx, b)),
+            Some(&HoldMessage::Resolved { if_index, ip }) => {
+                self.hold.release(if_index, ip, |b| cx.emit(LOOKUP, b))
+            }
+            Some(&HoldMessage::Failed { if_index, ip }) => {
+                self.hold.release(if_index, ip, |b| give_up(cx, b))
+            }
             None => 0,
         };
         cx.counters.held.set(cx.counters.held.get() - n as u64);

@@ -15,7 +15,8 @@ use parshall_wire::Ipv4Packet;
 use crate::trace::format_ip4;
 
 /// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new("ip4-frag", &["ip4-rewrite", "mpls-label-imposition"]).format(format_ip4);
+pub const SPEC: NodeSpec =
+    NodeSpec::new("ip4-frag", &["ip4-rewrite", "mpls-label-imposition"]).format(format_ip4);
 
 const REWRITE: u16 = 0;
 const IMPOSITION: u16 = 1;
@@ -32,7 +33,10 @@ pub struct Ip4Frag {
 impl Ip4Frag {
     /// The node.
     pub fn new() -> Ip4Frag {
-        Ip4Frag { packet: Box::new([0; MAX_PACKET + 1]), piece: Box::new([0; MAX_PACKET + 1]) }
+        Ip4Frag {
+            packet: Box::new([0; MAX_PACKET + 1]),
+            piece: Box::new([0; MAX_PACKET + 1]),
+        }
     }
 
     /// Emits the fragments of packet `b` and says how many; `Err` leaves the packet alone.
@@ -40,9 +44,13 @@ impl Ip4Frag {
         let m = *cx.pool.meta(b);
         let mtu = m.scratch[0] as usize;
         let len = cx.pool.copy_out(b, &mut self.packet[..]);
-        let whole = Ipv4Packet::new_checked(&self.packet[..len]).map_err(|_| DropReason::Ip4BadLength)?;
-        let (header_len, first_offset, more_follow) =
-            (whole.header_len(), usize::from(whole.fragment_offset()), whole.more_fragments());
+        let whole =
+            Ipv4Packet::new_checked(&self.packet[..len]).map_err(|_| DropReason::Ip4BadLength)?;
+        let (header_len, first_offset, more_follow) = (
+            whole.header_len(),
+            usize::from(whole.fragment_offset()),
+            whole.more_fragments(),
+        );
         let later = later_header(&self.packet[..header_len]);
         let step = mtu.saturating_sub(header_len) & !7;
         if step == 0 {
@@ -59,10 +67,22 @@ impl Ip4Frag {
         for k in 0..count {
             let from = header_len + k * step;
             let to = (from + step).min(len);
-            let header = if k == 0 { &self.packet[..header_len] } else { &later.0[..later.1] };
+            let header = if k == 0 {
+                &self.packet[..header_len]
+            } else {
+                &later.0[..later.1]
+            };
             let more = to < len || more_follow;
-            let n = lay_out(&mut self.piece[..], header, &self.packet[from..to], first_offset * 8 + k * step, more);
-            let Some(f) = cx.pool.packet_from(&self.piece[..n], m.rx_if) else { return Err(DropReason::NoBufferSpace) };
+            let n = lay_out(
+                &mut self.piece[..],
+                header,
+                &self.packet[from..to],
+                first_offset * 8 + k * step,
+                more,
+            );
+            let Some(f) = cx.pool.packet_from(&self.piece[..n], m.rx_if) else {
+                return Err(DropReason::NoBufferSpace);
+            };
             inherit(cx.pool.meta_mut(f), &m);
             cx.emit(back, f);
         }

@@ -18,8 +18,9 @@ use crate::state::{Shared, if_flags};
 use crate::trace::format_ip4;
 
 /// The node's description.
-pub const SPEC: NodeSpec =
-    NodeSpec::new("ip4-input", &["ip4-local"]).starting("ip4-unicast").format(format_ip4);
+pub const SPEC: NodeSpec = NodeSpec::new("ip4-input", &["ip4-local"])
+    .starting("ip4-unicast")
+    .format(format_ip4);
 
 const IP4_LOCAL: u16 = 0;
 
@@ -66,7 +67,11 @@ impl Node for Ip4Input {
                 all = false;
             }
         }
-        if all { Dispatch::All(CONTINUE) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(CONTINUE)
+        } else {
+            Dispatch::Each
+        }
     }
 }
 
@@ -79,7 +84,9 @@ fn plain_and_good(pool: &Pool, b: BufferIndex) -> bool {
     let mut wrong = u32::from(h[0] ^ 0x45);
     wrong |= total ^ m.total_len();
     wrong |= u32::from(m.len < 20) | u32::from(h[8] == 0);
-    wrong |= u32::from(CLASS[usize::from(h[12])] & SRC_BAD | CLASS[usize::from(h[16])] & (DST_BAD | DST_GROUP));
+    wrong |= u32::from(
+        CLASS[usize::from(h[12])] & SRC_BAD | CLASS[usize::from(h[16])] & (DST_BAD | DST_GROUP),
+    );
     wrong |= u32::from(fold(h) ^ 0xFFFF);
     wrong == 0
 }
@@ -118,7 +125,10 @@ pub fn check(pool: &mut Pool, b: BufferIndex) -> Result<bool, DropReason> {
     if header_len < 20 {
         return Err(DropReason::Ip4BadHeaderLength);
     }
-    let header = pool.bytes(b).get(..header_len).ok_or(DropReason::Ip4BadHeaderLength)?;
+    let header = pool
+        .bytes(b)
+        .get(..header_len)
+        .ok_or(DropReason::Ip4BadHeaderLength)?;
     if parshall_wire::checksum::checksum(header) != 0 {
         return Err(DropReason::Ip4BadChecksum);
     }

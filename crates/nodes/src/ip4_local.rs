@@ -37,7 +37,10 @@ fn deliver(cx: &mut Ctx<'_>, i: usize, b: BufferIndex) {
         }
         6 => return cx.drop_packet(i, b, DropReason::LocalNoPort),
         17 => (DropReason::LocalNoPort, IcmpAsk::port_unreachable4()),
-        _ => (DropReason::LocalNoProtocol, IcmpAsk::protocol_unreachable4()),
+        _ => (
+            DropReason::LocalNoProtocol,
+            IcmpAsk::protocol_unreachable4(),
+        ),
     };
     ask(cx, b, reason, error);
     cx.next[i] = ICMP_ERROR;

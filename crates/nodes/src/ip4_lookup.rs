@@ -22,7 +22,13 @@ use crate::trace::format_ip4;
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "ip4-lookup",
-    &["ip4-rewrite", "ip4-local", "ip4-arp", "mpls-label-imposition", "ip4-icmp-error"],
+    &[
+        "ip4-rewrite",
+        "ip4-local",
+        "ip4-arp",
+        "mpls-label-imposition",
+        "ip4-icmp-error",
+    ],
 )
 .format(format_ip4);
 
@@ -65,11 +71,11 @@ impl Ip4Lookup {
     #[inline]
     fn look_up_all(&mut self, cx: &Ctx<'_>, table: u32, packets: &[BufferIndex]) {
         let n = packets.len();
-        let Some(fib) = self.shared.ip4.get(table, cx.rcu) else { return self.found[..n].fill(Dpo::MISS) };
+        let fib = self.shared.ip4.get(cx.rcu, table).view(cx.rcu);
         for (d, &b) in self.destinations.iter_mut().zip(packets) {
             *d = u32::from_be_bytes(*cx.pool.peek(b, 16));
         }
-        fib.lookup_batch(cx.rcu, &self.destinations[..n], &mut self.found[..n]);
+        fib.lookup_batch(&self.destinations[..n], &mut self.found[..n]);
     }
 
     /// Fills `found` packet by packet.
@@ -77,7 +83,7 @@ impl Ip4Lookup {
         for (i, &b) in packets.iter().enumerate() {
             let table = self.table_of(cx, b);
             let dst = u32::from_be_bytes(*cx.pool.peek(b, 16));
-            self.found[i] = self.shared.ip4.get(table, cx.rcu).map_or(Dpo::MISS, |f| f.lookup(cx.rcu, dst));
+            self.found[i] = self.shared.ip4.get(cx.rcu, table).lookup(cx.rcu, dst);
         }
     }
 
@@ -92,12 +98,15 @@ impl Ip4Lookup {
                         hash => hash,
                     };
                     cx.pool.meta_mut(b).flow_hash = hash;
-                    self.shared.load_balances.get(dpo.index(), cx.rcu)?.pick(hash)
+                    self.shared
+                        .load_balances
+                        .get(dpo.index(), cx.rcu)?
+                        .pick(hash)
                 }
                 DpoKind::LookupIp4 => {
                     let dst = u32::from_be_bytes(*cx.pool.peek(b, 16));
                     cx.pool.meta_mut(b).table = dpo.index();
-                    self.shared.ip4.get(dpo.index(), cx.rcu).map_or(Dpo::MISS, |f| f.lookup(cx.rcu, dst))
+                    self.shared.ip4.get(cx.rcu, dpo.index()).lookup(cx.rcu, dst)
                 }
                 _ => return Some(dpo),
             };
@@ -121,7 +130,11 @@ impl Ip4Lookup {
             DpoKind::Glean => cx.next[i] = IP4_ARP,
             DpoKind::MplsImpose => cx.next[i] = IMPOSITION,
             DpoKind::Miss => refuse(cx, DropReason::NoRoute, IcmpAsk::net_unreachable4()),
-            DpoKind::Unreachable => refuse(cx, DropReason::RouteUnreachable, IcmpAsk::host_unreachable4()),
+            DpoKind::Unreachable => refuse(
+                cx,
+                DropReason::RouteUnreachable,
+                IcmpAsk::host_unreachable4(),
+            ),
             DpoKind::Prohibit => refuse(cx, DropReason::RouteProhibit, IcmpAsk::prohibited4()),
             DpoKind::Blackhole => cx.drop_packet(i, b, DropReason::RouteBlackhole),
             _ => cx.drop_packet(i, b, DropReason::NoAdjacency),
@@ -151,6 +164,10 @@ impl Node for Ip4Lookup {
                 all = false;
             }
         }
-        if all { Dispatch::All(IP4_REWRITE) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(IP4_REWRITE)
+        } else {
+            Dispatch::Each
+        }
     }
 }

@@ -47,11 +47,18 @@ impl Node for Ip4Rewrite {
         for (i, &b) in frame.packets().iter().enumerate() {
             let dpo = cx.pool.meta(b).dpo;
             if dpo != last.0 {
-                last = (dpo, self.shared.adjacencies.get(Dpo::from_bits(dpo).index(), cx.rcu));
+                last = (
+                    dpo,
+                    self.shared
+                        .adjacencies
+                        .get(Dpo::from_bits(dpo).index(), cx.rcu),
+                );
             }
             cx.next[i] = CONTINUE;
             let sent = match last.1 {
-                Some(adj) if adj.is_complete() => rewrite_plain(cx, b, adj).or_else(|| rewrite_other(cx, i, b, adj)),
+                Some(adj) if adj.is_complete() => {
+                    rewrite_plain(cx, b, adj).or_else(|| rewrite_other(cx, i, b, adj))
+                }
                 Some(_) => {
                     cx.next[i] = IP4_ARP;
                     None
@@ -68,7 +75,11 @@ impl Node for Ip4Rewrite {
             }
         }
         frame.tx_if = if common == IF_NONE { IF_MIXED } else { common };
-        if all { Dispatch::All(CONTINUE) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(CONTINUE)
+        } else {
+            Dispatch::Each
+        }
     }
 }
 
@@ -111,7 +122,12 @@ fn rewrite_other(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, adj: &Adjacency) ->
     }
     if m.total_len() > u32::from(adj.mtu()) {
         if h[6] & 0x40 != 0 {
-            ask(cx, b, DropReason::FragmentationNeeded, IcmpAsk::fragmentation_needed4(adj.mtu()));
+            ask(
+                cx,
+                b,
+                DropReason::FragmentationNeeded,
+                IcmpAsk::fragmentation_needed4(adj.mtu()),
+            );
             cx.next[i] = ICMP_ERROR;
         } else {
             // Fragments come back here one by one, each with the header it was given.

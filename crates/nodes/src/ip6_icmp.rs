@@ -13,8 +13,8 @@ use parshall_counters::DropReason;
 use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
 use parshall_ring::Producer;
 use parshall_wire::{
-    EtherType, EthernetRepr, FlowLabel, Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv6Packet, Ipv6Repr, MacAddr,
-    NdiscPacket, NdiscRepr, checksum,
+    EtherType, EthernetRepr, FlowLabel, Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv6Packet, Ipv6Repr,
+    MacAddr, NdiscPacket, NdiscRepr, checksum,
 };
 
 use crate::event::Event;
@@ -40,11 +40,10 @@ pub struct Ip6Icmp {
     events: Producer<Event>,
 }
 
-/// A neighbour solicitation or advertisement on its way in.
+/// Who sent a neighbour discovery message, and where it came in.
 struct Heard {
     rx_if: u32,
     src: Ipv6Addr,
-    message: NdiscRepr,
 }
 
 impl Ip6Icmp {
@@ -79,8 +78,14 @@ impl Ip6Icmp {
         let mut ip = Ipv6Packet::new_unchecked(header);
         let (src, dst) = (ip.src_addr(), ip.dst_addr());
         // A request to a group is answered from an address of the interface (RFC 4443 section 4.2).
-        let from = if dst.is_multicast() { own.and_then(|a| a.link_local) } else { Some(dst) };
-        let Some(from) = from else { return cx.drop_packet(i, b, DropReason::IcmpUnhandled) };
+        let from = if dst.is_multicast() {
+            own.and_then(|a| a.link_local)
+        } else {
+            Some(dst)
+        };
+        let Some(from) = from else {
+            return cx.drop_packet(i, b, DropReason::IcmpUnhandled);
+        };
         ip.set_src_addr(from);
         ip.set_dst_addr(src);
         ip.set_hop_limit(HOP_LIMIT);
@@ -107,12 +112,25 @@ impl Ip6Icmp {
         if ip.hop_limit() != ND_HOP_LIMIT {
             return cx.drop_packet(i, b, DropReason::NdBadHopLimit);
         }
-        let parsed = NdiscPacket::new_checked(&bytes[offset..]).and_then(|p| NdiscRepr::parse(&src, &dst, &p));
-        let Ok(message) = parsed else { return cx.drop_packet(i, b, DropReason::NdMalformed) };
-        let heard = Heard { rx_if: cx.pool.meta(b).rx_if, src, message };
+        let parsed = NdiscPacket::new_checked(&bytes[offset..])
+            .and_then(|p| NdiscRepr::parse(&src, &dst, &p));
+        let Ok(message) = parsed else {
+            return cx.drop_packet(i, b, DropReason::NdMalformed);
+        };
+        let heard = Heard {
+            rx_if: cx.pool.meta(b).rx_if,
+            src,
+        };
         match message {
-            NdiscRepr::NeighborSolicit { target, source_ll } => self.solicited(cx, i, b, &heard, target, source_ll),
-            NdiscRepr::NeighborAdvert { solicited, target, target_ll, .. } => {
+            NdiscRepr::NeighborSolicit { target, source_ll } => {
+                self.solicited(cx, i, b, &heard, target, source_ll)
+            }
+            NdiscRepr::NeighborAdvert {
+                solicited,
+                target,
+                target_ll,
+                ..
+            } => {
                 if let Some(mac) = target_ll {
                     self.tell(cx, heard.rx_if, target, mac, solicited);
                 }
@@ -134,7 +152,10 @@ impl Ip6Icmp {
     ) {
         let interfaces = self.shared.interfaces(cx.rcu);
         let owner = MacAddr(interfaces.view(heard.rx_if).mac_bytes());
-        if !interfaces.addresses(heard.rx_if).is_some_and(|own| owns(own, target)) {
+        if !interfaces
+            .addresses(heard.rx_if)
+            .is_some_and(|own| owns(own, target))
+        {
             return cx.drop_packet(i, b, DropReason::NdNotForUs);
         }
         if let Some(mac) = source_ll
@@ -156,7 +177,18 @@ impl Ip6Icmp {
             target,
             target_ll: Some(owner),
         };
-        if !advertise(cx, b, &advert, target, to, &EthernetRepr { src_addr: owner, dst_addr: to_mac, ethertype: EtherType::IPV6 }) {
+        if !advertise(
+            cx,
+            b,
+            &advert,
+            target,
+            to,
+            &EthernetRepr {
+                src_addr: owner,
+                dst_addr: to_mac,
+                ethertype: EtherType::IPV6,
+            },
+        ) {
             return cx.drop_packet(i, b, DropReason::NdMalformed);
         }
         cx.count_punted(heard.rx_if);
@@ -173,7 +205,12 @@ impl Ip6Icmp {
         let own = interfaces.addresses(if_index).is_some_and(|a| owns(a, ip));
         if !own && mac.is_unicast() && !ip.is_multicast() && !ip.is_unspecified() {
             // A full ring loses the news; the neighbour will speak again.
-            drop(self.events.push(Event::NdSeen { if_index, ip: ip.octets(), mac: mac.0, solicited }));
+            let _ = self.events.push(Event::NdSeen {
+                if_index,
+                ip: ip.octets(),
+                mac: mac.0,
+                solicited,
+            });
         }
     }
 }
@@ -186,11 +223,20 @@ fn owns(own: &IfAddresses, target: Ipv6Addr) -> bool {
 fn sender_mac(cx: &Ctx<'_>, b: BufferIndex) -> MacAddr {
     let (m, room) = cx.pool.parts(b);
     let at = usize::from(m.l2) + 6;
-    room.get(at..at + 6).and_then(|s| s.first_chunk()).map_or(MacAddr([0; 6]), |mac| MacAddr(*mac))
+    room.get(at..at + 6)
+        .and_then(|s| s.first_chunk())
+        .map_or(MacAddr([0; 6]), |mac| MacAddr(*mac))
 }
 
 /// Writes an advertisement over the packet, link-layer header included; false when it does not fit.
-fn advertise(cx: &mut Ctx<'_>, b: BufferIndex, advert: &NdiscRepr, from: Ipv6Addr, to: Ipv6Addr, link: &EthernetRepr) -> bool {
+fn advertise(
+    cx: &mut Ctx<'_>,
+    b: BufferIndex,
+    advert: &NdiscRepr,
+    from: Ipv6Addr,
+    to: Ipv6Addr,
+    link: &EthernetRepr,
+) -> bool {
     let ip = Ipv6Repr {
         src_addr: from,
         dst_addr: to,
@@ -205,7 +251,9 @@ fn advertise(cx: &mut Ctx<'_>, b: BufferIndex, advert: &NdiscRepr, from: Ipv6Add
     (m.data, m.len, m.tail_len) = (HEADROOM as u16, (40 + advert.buffer_len()) as u16, 0);
     let (header, body) = cx.pool.bytes_mut(b).split_at_mut(40);
     ip.emit(&mut Ipv6Packet::new_unchecked(header)).is_ok()
-        && advert.emit(&from, &to, &mut NdiscPacket::new_unchecked(body)).is_ok()
+        && advert
+            .emit(&from, &to, &mut NdiscPacket::new_unchecked(body))
+            .is_ok()
         && answer_header(cx.pool, b, link)
 }
 

@@ -16,8 +16,9 @@ use crate::state::{Shared, if_flags};
 use crate::trace::format_ip6;
 
 /// The node's description.
-pub const SPEC: NodeSpec =
-    NodeSpec::new("ip6-input", &["ip6-local"]).starting("ip6-unicast").format(format_ip6);
+pub const SPEC: NodeSpec = NodeSpec::new("ip6-input", &["ip6-local"])
+    .starting("ip6-unicast")
+    .format(format_ip6);
 
 const IP6_LOCAL: u16 = 0;
 
@@ -47,7 +48,11 @@ impl Node for Ip6Input {
                 all = false;
             }
         }
-        if all { Dispatch::All(CONTINUE) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(CONTINUE)
+        } else {
+            Dispatch::Each
+        }
     }
 }
 

@@ -43,10 +43,16 @@ impl Ip6Local {
         let upper = ip.upper_layer();
         if !self.is_ours(cx, rx_if, dst) {
             let group = dst.is_multicast();
-            let reason = if group { DropReason::Ip6Multicast } else { DropReason::Ip6LinkLocal };
+            let reason = if group {
+                DropReason::Ip6Multicast
+            } else {
+                DropReason::Ip6LinkLocal
+            };
             return cx.drop_packet(i, b, reason);
         }
-        let Ok(upper) = upper else { return cx.drop_packet(i, b, DropReason::Ip6BadLength) };
+        let Ok(upper) = upper else {
+            return cx.drop_packet(i, b, DropReason::Ip6BadLength);
+        };
         if upper.is_fragment() {
             return cx.drop_packet(i, b, DropReason::ReassemblyUnsupported);
         }
@@ -59,7 +65,10 @@ impl Ip6Local {
             IpProtocol::TCP => return cx.drop_packet(i, b, DropReason::LocalNoPort),
             IpProtocol::UDP => (DropReason::LocalNoPort, IcmpAsk::port_unreachable6()),
             // The pointer names the next-header field of the fixed header; good enough without options.
-            _ => (DropReason::LocalNoProtocol, IcmpAsk::unknown_next_header6(6)),
+            _ => (
+                DropReason::LocalNoProtocol,
+                IcmpAsk::unknown_next_header6(6),
+            ),
         };
         ask(cx, b, reason, error);
         cx.next[i] = ICMP_ERROR;
@@ -67,8 +76,14 @@ impl Ip6Local {
 
     /// Whether an address is one the router listens to. A global address is: the lookup said so.
     fn is_ours(&self, cx: &Ctx<'_>, rx_if: u32, dst: Ipv6Addr) -> bool {
-        let Some(own) = self.shared.interfaces(cx.rcu).addresses(rx_if) else { return false };
-        if dst.is_multicast() { joined(own, dst) } else { !is_link_local(dst) || own.link_local == Some(dst) }
+        let Some(own) = self.shared.interfaces(cx.rcu).addresses(rx_if) else {
+            return false;
+        };
+        if dst.is_multicast() {
+            joined(own, dst)
+        } else {
+            !is_link_local(dst) || own.link_local == Some(dst)
+        }
     }
 }
 
@@ -78,12 +93,17 @@ fn is_link_local(a: Ipv6Addr) -> bool {
 
 /// All-nodes, all-routers, and the solicited-node groups of the interface's addresses.
 fn joined(own: &IfAddresses, group: Ipv6Addr) -> bool {
-    let fixed = [Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 2)];
+    let fixed = [
+        Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1),
+        Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 2),
+    ];
     let solicited = |a: &Ipv6Addr| {
         let (g, a) = (group.octets(), a.octets());
         g[..13] == [0xFF, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xFF] && g[13..] == a[13..]
     };
-    fixed.contains(&group) || own.ip6.iter().any(|(a, _)| solicited(a)) || own.link_local.iter().any(solicited)
+    fixed.contains(&group)
+        || own.ip6.iter().any(|(a, _)| solicited(a))
+        || own.link_local.iter().any(solicited)
 }
 
 impl Node for Ip6Local {

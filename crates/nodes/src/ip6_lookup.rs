@@ -20,7 +20,13 @@ use crate::trace::format_ip6;
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "ip6-lookup",
-    &["ip6-rewrite", "ip6-local", "ip6-discover-neighbor", "mpls-label-imposition", "ip6-icmp-error"],
+    &[
+        "ip6-rewrite",
+        "ip6-local",
+        "ip6-discover-neighbor",
+        "mpls-label-imposition",
+        "ip6-icmp-error",
+    ],
 )
 .format(format_ip6);
 
@@ -63,11 +69,11 @@ impl Ip6Lookup {
     #[inline]
     fn look_up_all(&mut self, cx: &Ctx<'_>, table: u32, packets: &[BufferIndex]) {
         let n = packets.len();
-        let Some(fib) = self.shared.ip6.get(table, cx.rcu) else { return self.found[..n].fill(Dpo::MISS) };
+        let fib = self.shared.ip6.get(cx.rcu, table).view(cx.rcu);
         for (d, &b) in self.destinations.iter_mut().zip(packets) {
             *d = u128::from_be_bytes(*cx.pool.peek(b, 24));
         }
-        fib.lookup_batch(cx.rcu, &self.destinations[..n], &mut self.found[..n]);
+        fib.lookup_batch(&self.destinations[..n], &mut self.found[..n]);
     }
 
     /// Fills `found` packet by packet.
@@ -75,7 +81,7 @@ impl Ip6Lookup {
         for (i, &b) in packets.iter().enumerate() {
             let table = self.table_of(cx, b);
             let dst = u128::from_be_bytes(*cx.pool.peek(b, 24));
-            self.found[i] = self.shared.ip6.get(table, cx.rcu).map_or(Dpo::MISS, |f| f.lookup(cx.rcu, dst));
+            self.found[i] = self.shared.ip6.get(cx.rcu, table).lookup(cx.rcu, dst);
         }
     }
 
@@ -90,12 +96,15 @@ impl Ip6Lookup {
                         hash => hash,
                     };
                     cx.pool.meta_mut(b).flow_hash = hash;
-                    self.shared.load_balances.get(dpo.index(), cx.rcu)?.pick(hash)
+                    self.shared
+                        .load_balances
+                        .get(dpo.index(), cx.rcu)?
+                        .pick(hash)
                 }
                 DpoKind::LookupIp6 => {
                     let dst = u128::from_be_bytes(*cx.pool.peek(b, 24));
                     cx.pool.meta_mut(b).table = dpo.index();
-                    self.shared.ip6.get(dpo.index(), cx.rcu).map_or(Dpo::MISS, |f| f.lookup(cx.rcu, dst))
+                    self.shared.ip6.get(cx.rcu, dpo.index()).lookup(cx.rcu, dst)
                 }
                 _ => return Some(dpo),
             };
@@ -119,7 +128,11 @@ impl Ip6Lookup {
             DpoKind::Glean => cx.next[i] = DISCOVER,
             DpoKind::MplsImpose => cx.next[i] = IMPOSITION,
             DpoKind::Miss => refuse(cx, DropReason::NoRoute, IcmpAsk::no_route6()),
-            DpoKind::Unreachable => refuse(cx, DropReason::RouteUnreachable, IcmpAsk::address_unreachable6()),
+            DpoKind::Unreachable => refuse(
+                cx,
+                DropReason::RouteUnreachable,
+                IcmpAsk::address_unreachable6(),
+            ),
             DpoKind::Prohibit => refuse(cx, DropReason::RouteProhibit, IcmpAsk::prohibited6()),
             DpoKind::Blackhole => cx.drop_packet(i, b, DropReason::RouteBlackhole),
             _ => cx.drop_packet(i, b, DropReason::NoAdjacency),
@@ -148,6 +161,10 @@ impl Node for Ip6Lookup {
                 all = false;
             }
         }
-        if all { Dispatch::All(IP6_REWRITE) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(IP6_REWRITE)
+        } else {
+            Dispatch::Each
+        }
     }
 }

@@ -19,9 +19,10 @@ use crate::state::Shared;
 use crate::trace::format_ip6;
 
 /// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new("ip6-rewrite", &["ip6-discover-neighbor", "ip6-icmp-error"])
-    .starting("interface-output")
-    .format(format_ip6);
+pub const SPEC: NodeSpec =
+    NodeSpec::new("ip6-rewrite", &["ip6-discover-neighbor", "ip6-icmp-error"])
+        .starting("interface-output")
+        .format(format_ip6);
 
 const DISCOVER: u16 = 0;
 const ICMP_ERROR: u16 = 1;
@@ -46,7 +47,12 @@ impl Node for Ip6Rewrite {
         for (i, &b) in frame.packets().iter().enumerate() {
             let dpo = cx.pool.meta(b).dpo;
             if dpo != last.0 {
-                last = (dpo, self.shared.adjacencies.get(Dpo::from_bits(dpo).index(), cx.rcu));
+                last = (
+                    dpo,
+                    self.shared
+                        .adjacencies
+                        .get(Dpo::from_bits(dpo).index(), cx.rcu),
+                );
             }
             cx.next[i] = CONTINUE;
             let sent = match last.1 {
@@ -67,7 +73,11 @@ impl Node for Ip6Rewrite {
             }
         }
         frame.tx_if = if common == IF_NONE { IF_MIXED } else { common };
-        if all { Dispatch::All(CONTINUE) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(CONTINUE)
+        } else {
+            Dispatch::Each
+        }
     }
 }
 
@@ -109,7 +119,10 @@ fn refuse(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, adj: &Adjacency, originate
     } else if !originated && h[7] <= 1 {
         answer(DropReason::Ip6HopLimitExpired, IcmpAsk::time_exceeded6())
     } else if m.total_len() > u32::from(adj.mtu()) {
-        answer(DropReason::PacketTooBig, IcmpAsk::packet_too_big6(adj.mtu()))
+        answer(
+            DropReason::PacketTooBig,
+            IcmpAsk::packet_too_big6(adj.mtu()),
+        )
     } else if !originated && h[8] == 0xFE && h[9] & 0xC0 == 0x80 && m.rx_if != adj.tx_if() {
         answer(DropReason::Ip6LinkLocal, IcmpAsk::beyond_scope6())
     } else {

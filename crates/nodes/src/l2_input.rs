@@ -75,7 +75,9 @@ fn send_one(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, peer: u32) {
 
 #[cold]
 fn count_groups(cx: &mut Ctx<'_>, frame: &Frame) {
-    let Some(c) = cx.counters.interface(frame.rx_if) else { return };
+    let Some(c) = cx.counters.interface(frame.rx_if) else {
+        return;
+    };
     for &b in frame.packets() {
         let dst: &[u8; 6] = cx.pool.peek(b, 0);
         if *dst == [0xFF; 6] {

@@ -62,15 +62,36 @@ const CAPTURE_RING: usize = 512;
 
 /// Every arc.
 pub const ARCS: &[ArcSpec] = &[
-    ArcSpec { name: "device-input", side: Side::Rx, end: ArcEnd::Node("ethernet-input") },
-    ArcSpec { name: "ip4-unicast", side: Side::Rx, end: ArcEnd::Node("ip4-lookup") },
-    ArcSpec { name: "ip6-unicast", side: Side::Rx, end: ArcEnd::Node("ip6-lookup") },
-    ArcSpec { name: "interface-output", side: Side::Tx, end: ArcEnd::Transmit },
+    ArcSpec {
+        name: "device-input",
+        side: Side::Rx,
+        end: ArcEnd::Node("ethernet-input"),
+    },
+    ArcSpec {
+        name: "ip4-unicast",
+        side: Side::Rx,
+        end: ArcEnd::Node("ip4-lookup"),
+    },
+    ArcSpec {
+        name: "ip6-unicast",
+        side: Side::Rx,
+        end: ArcEnd::Node("ip6-lookup"),
+    },
+    ArcSpec {
+        name: "interface-output",
+        side: Side::Tx,
+        end: ArcEnd::Transmit,
+    },
 ];
 
 /// Input nodes: one a kind of driver.
-pub const INPUTS: &[&str] =
-    &["pg-input", "pcap-input", "virtio-input", "af-packet-input", "loopback-input"];
+pub const INPUTS: &[&str] = &[
+    "pg-input",
+    "pcap-input",
+    "virtio-input",
+    "af-packet-input",
+    "loopback-input",
+];
 
 /// What a worker's nodes produce for other threads.
 pub struct NodeOutputs {
@@ -116,30 +137,72 @@ type Make = fn(&mut Build<'_>) -> Box<dyn Node>;
 const NODES: &[(NodeSpec, Make)] = &[
     (sflow::SPEC, |b| b.sflow()),
     (capture::RX, |b| b.capture(CapturePoint::Rx)),
-    (ethernet_input::SPEC, |b| Box::new(ethernet_input::EthernetInput::new(b.shared.clone()))),
-    (l2_input::SPEC, |b| Box::new(l2_input::L2Input::new(b.shared.clone()))),
-    (arp_input::SPEC, |b| Box::new(arp_input::ArpInput::new(b.shared.clone(), b.events()))),
-    (mpls_input::SPEC, |b| Box::new(mpls_input::MplsInput::new(b.shared.clone()))),
-    (mpls_lookup::SPEC, |b| Box::new(mpls_lookup::MplsLookup::new(b.shared.clone()))),
-    (ip4_input::SPEC, |b| Box::new(ip4_input::Ip4Input::new(b.shared.clone()))),
-    (ip6_input::SPEC, |b| Box::new(ip6_input::Ip6Input::new(b.shared.clone()))),
-    (ip4_lookup::SPEC, |b| Box::new(ip4_lookup::Ip4Lookup::new(b.shared.clone()))),
-    (ip6_lookup::SPEC, |b| Box::new(ip6_lookup::Ip6Lookup::new(b.shared.clone()))),
+    (ethernet_input::SPEC, |b| {
+        Box::new(ethernet_input::EthernetInput::new(b.shared.clone()))
+    }),
+    (l2_input::SPEC, |b| {
+        Box::new(l2_input::L2Input::new(b.shared.clone()))
+    }),
+    (arp_input::SPEC, |b| {
+        Box::new(arp_input::ArpInput::new(b.shared.clone(), b.events()))
+    }),
+    (mpls_input::SPEC, |b| {
+        Box::new(mpls_input::MplsInput::new(b.shared.clone()))
+    }),
+    (mpls_lookup::SPEC, |b| {
+        Box::new(mpls_lookup::MplsLookup::new(b.shared.clone()))
+    }),
+    (ip4_input::SPEC, |b| {
+        Box::new(ip4_input::Ip4Input::new(b.shared.clone()))
+    }),
+    (ip6_input::SPEC, |b| {
+        Box::new(ip6_input::Ip6Input::new(b.shared.clone()))
+    }),
+    (ip4_lookup::SPEC, |b| {
+        Box::new(ip4_lookup::Ip4Lookup::new(b.shared.clone()))
+    }),
+    (ip6_lookup::SPEC, |b| {
+        Box::new(ip6_lookup::Ip6Lookup::new(b.shared.clone()))
+    }),
     (ip4_local::SPEC, |_| Box::new(ip4_local::Ip4Local)),
-    (ip6_local::SPEC, |b| Box::new(ip6_local::Ip6Local::new(b.shared.clone()))),
+    (ip6_local::SPEC, |b| {
+        Box::new(ip6_local::Ip6Local::new(b.shared.clone()))
+    }),
     (ip4_icmp::SPEC, |_| Box::new(ip4_icmp::Ip4Icmp)),
-    (ip6_icmp::SPEC, |b| Box::new(ip6_icmp::Ip6Icmp::new(b.shared.clone(), b.events()))),
-    (icmp_error::SPEC4, |b| Box::new(icmp_error::Ip4IcmpError::new(b.shared.clone()))),
-    (icmp_error::SPEC6, |b| Box::new(icmp_error::Ip6IcmpError::new(b.shared.clone()))),
-    (mpls_disposition::SPEC, |b| Box::new(mpls_disposition::MplsDisposition::new(b.shared.clone()))),
-    (mpls_imposition::SPEC, |b| Box::new(mpls_imposition::MplsImposition::new(b.shared.clone()))),
-    (ip4_rewrite::SPEC, |b| Box::new(ip4_rewrite::Ip4Rewrite::new(b.shared.clone()))),
+    (ip6_icmp::SPEC, |b| {
+        Box::new(ip6_icmp::Ip6Icmp::new(b.shared.clone(), b.events()))
+    }),
+    (icmp_error::SPEC4, |b| {
+        Box::new(icmp_error::Ip4IcmpError::new(b.shared.clone()))
+    }),
+    (icmp_error::SPEC6, |b| {
+        Box::new(icmp_error::Ip6IcmpError::new(b.shared.clone()))
+    }),
+    (mpls_disposition::SPEC, |b| {
+        Box::new(mpls_disposition::MplsDisposition::new(b.shared.clone()))
+    }),
+    (mpls_imposition::SPEC, |b| {
+        Box::new(mpls_imposition::MplsImposition::new(b.shared.clone()))
+    }),
+    (ip4_rewrite::SPEC, |b| {
+        Box::new(ip4_rewrite::Ip4Rewrite::new(b.shared.clone()))
+    }),
     (ip4_frag::SPEC, |_| Box::new(ip4_frag::Ip4Frag::new())),
-    (ip6_rewrite::SPEC, |b| Box::new(ip6_rewrite::Ip6Rewrite::new(b.shared.clone()))),
-    (mpls_output::SPEC, |b| Box::new(mpls_output::MplsOutput::new(b.shared.clone()))),
-    (ip4_arp::SPEC, |b| Box::new(ip4_arp::Ip4Arp::new(b.shared.clone(), b.events()))),
-    (ip6_neighbor::SPEC, |b| Box::new(ip6_neighbor::Ip6Neighbor::new(b.shared.clone(), b.events()))),
-    (interface_output::SPEC, |_| Box::new(interface_output::InterfaceOutput)),
+    (ip6_rewrite::SPEC, |b| {
+        Box::new(ip6_rewrite::Ip6Rewrite::new(b.shared.clone()))
+    }),
+    (mpls_output::SPEC, |b| {
+        Box::new(mpls_output::MplsOutput::new(b.shared.clone()))
+    }),
+    (ip4_arp::SPEC, |b| {
+        Box::new(ip4_arp::Ip4Arp::new(b.shared.clone(), b.events()))
+    }),
+    (ip6_neighbor::SPEC, |b| {
+        Box::new(ip6_neighbor::Ip6Neighbor::new(b.shared.clone(), b.events()))
+    }),
+    (interface_output::SPEC, |_| {
+        Box::new(interface_output::InterfaceOutput)
+    }),
     (capture::TX, |b| b.capture(CapturePoint::Tx)),
     (capture::DROPPED, |b| b.capture(CapturePoint::Drop)),
 ];
@@ -147,7 +210,9 @@ const NODES: &[(NodeSpec, Make)] = &[
 /// Descriptions of all nodes, input nodes included.
 pub fn specs() -> Vec<NodeSpec> {
     let inputs = INPUTS.iter().map(|name| NodeSpec::input(name));
-    inputs.chain(NODES.iter().map(|(spec, _)| spec.clone())).collect()
+    inputs
+        .chain(NODES.iter().map(|(spec, _)| spec.clone()))
+        .collect()
 }
 
 /// The graph of all nodes.
@@ -159,7 +224,11 @@ pub fn graph(limits: Limits) -> Result<Graph, GraphError> {
 }
 
 /// A worker's instances of all nodes. `seed` fixes its random choices (sampling).
-pub fn build(shared: &Arc<Shared>, limits: Limits, seed: u64) -> (Vec<(&'static str, Box<dyn Node>)>, NodeOutputs) {
+pub fn build(
+    shared: &Arc<Shared>,
+    limits: Limits,
+    seed: u64,
+) -> (Vec<(&'static str, Box<dyn Node>)>, NodeOutputs) {
     let mut b = Build {
         shared,
         interfaces: limits.interfaces,
@@ -168,7 +237,17 @@ pub fn build(shared: &Arc<Shared>, limits: Limits, seed: u64) -> (Vec<(&'static 
         captures: Vec::new(),
         samples: None,
     };
-    let nodes = NODES.iter().map(|(spec, make)| (spec.name, make(&mut b))).collect();
+    let nodes = NODES
+        .iter()
+        .map(|(spec, make)| (spec.name, make(&mut b)))
+        .collect();
     let samples = b.samples.unwrap_or_else(|| ring(1).1);
-    (nodes, NodeOutputs { events: b.events, samples, captures: b.captures })
+    (
+        nodes,
+        NodeOutputs {
+            events: b.events,
+            samples,
+            captures: b.captures,
+        },
+    )
 }

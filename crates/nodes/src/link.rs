@@ -23,8 +23,12 @@ pub fn push_header(pool: &mut Pool, b: BufferIndex, adj: &Adjacency) {
 
 /// Puts an Ethernet header in front of an answer made in a received packet; false without room.
 pub fn answer_header(pool: &mut Pool, b: BufferIndex, header: &EthernetRepr) -> bool {
-    let Some(_room) = pool.push(b, HEADER) else { return false };
+    let Some(_room) = pool.push(b, HEADER) else {
+        return false;
+    };
     let m = pool.meta_mut(b);
     (m.l2, m.l3) = (m.data, m.data + HEADER);
-    header.emit(&mut EthernetFrame::new_unchecked(pool.bytes_mut(b))).is_ok()
+    header
+        .emit(&mut EthernetFrame::new_unchecked(pool.bytes_mut(b)))
+        .is_ok()
 }

@@ -20,7 +20,14 @@ use crate::{ip4_input, ip6_input};
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "mpls-disposition",
-    &["ip4-lookup", "ip6-lookup", "ip4-rewrite", "ip6-rewrite", "mpls-output", "mpls-input"],
+    &[
+        "ip4-lookup",
+        "ip6-lookup",
+        "ip4-rewrite",
+        "ip6-rewrite",
+        "mpls-output",
+        "mpls-input",
+    ],
 );
 
 const IP4_LOOKUP: u16 = 0;
@@ -43,7 +50,10 @@ impl MplsDisposition {
 
     fn dispose(&self, cx: &mut Ctx<'_>, b: BufferIndex) -> Result<u16, DropReason> {
         let m = *cx.pool.meta(b);
-        let found = self.shared.dispositions.get(Dpo::from_bits(m.dpo).index(), cx.rcu);
+        let found = self
+            .shared
+            .dispositions
+            .get(Dpo::from_bits(m.dpo).index(), cx.rcu);
         let d = *found.ok_or(DropReason::NoAdjacency)?;
         cx.pool.meta_mut(b).l3 = m.data;
         let bottom = m.mpls_tc_s & 1 != 0;
@@ -83,7 +93,10 @@ impl MplsDisposition {
             Payload::Ip6 => flow_hash6(cx.pool, b),
             Payload::Mpls => flow_hash_mpls(cx.pool, b),
         };
-        self.shared.load_balances.get(d.next.index(), cx.rcu).map_or(Dpo::MISS, |lb| lb.pick(hash))
+        self.shared
+            .load_balances
+            .get(d.next.index(), cx.rcu)
+            .map_or(Dpo::MISS, |lb| lb.pick(hash))
     }
 }
 
@@ -123,7 +136,11 @@ fn uncover_label(cx: &mut Ctx<'_>, b: BufferIndex, mode: TtlMode) -> Result<(), 
     if mode == TtlMode::Uniform {
         entry[3] = m.mpls_ttl.saturating_sub(1).min(entry[3]);
     }
-    if entry[3] == 0 { Err(DropReason::MplsTtlExpired) } else { Ok(()) }
+    if entry[3] == 0 {
+        Err(DropReason::MplsTtlExpired)
+    } else {
+        Ok(())
+    }
 }
 
 impl Node for MplsDisposition {

@@ -22,7 +22,12 @@ use crate::state::Shared;
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "mpls-label-imposition",
-    &["mpls-output", "ip4-icmp-error", "ip6-icmp-error", "ip4-frag"],
+    &[
+        "mpls-output",
+        "ip4-icmp-error",
+        "ip6-icmp-error",
+        "ip4-frag",
+    ],
 );
 
 const OUTPUT: u16 = 0;
@@ -45,7 +50,11 @@ impl MplsImposition {
     #[inline(always)]
     fn next(&self, cx: &Ctx<'_>, b: BufferIndex, imposition: &Imposition) -> Dpo {
         let next = imposition.next();
-        if next.kind() == DpoKind::LoadBalance { self.balanced(cx, b, imposition) } else { next }
+        if next.kind() == DpoKind::LoadBalance {
+            self.balanced(cx, b, imposition)
+        } else {
+            next
+        }
     }
 
     #[cold]
@@ -55,29 +64,50 @@ impl MplsImposition {
             Payload::Ip6 => flow_hash6(cx.pool, b),
             Payload::Mpls => flow_hash_mpls(cx.pool, b),
         };
-        let balance = self.shared.load_balances.get(imposition.next().index(), cx.rcu);
+        let balance = self
+            .shared
+            .load_balances
+            .get(imposition.next().index(), cx.rcu);
         balance.map_or(Dpo::MISS, |lb| lb.pick(hash))
     }
 
     /// Pushes on an IP packet; `false` when the packet got another verdict.
     #[cold]
-    fn push_on_ip(&self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex, imposition: &Imposition, next: Dpo) -> bool {
+    fn push_on_ip(
+        &self,
+        cx: &mut Ctx<'_>,
+        i: usize,
+        b: BufferIndex,
+        imposition: &Imposition,
+        next: Dpo,
+    ) -> bool {
         let m = *cx.pool.meta(b);
-        let mtu = self.shared.adjacencies.get(next.index(), cx.rcu).map_or(u16::MAX, |a| a.mtu());
+        let mtu = self
+            .shared
+            .adjacencies
+            .get(next.index(), cx.rcu)
+            .map_or(u16::MAX, |a| a.mtu());
         let room = mtu.saturating_sub(4 * imposition.labels() as u16);
         let originated = m.flags.has(Flags::ORIGINATED);
         let four = imposition.payload() == Payload::Ip4;
         let h: [u8; 10] = *cx.pool.peek(b, 0);
         let ttl = if four { h[8] } else { h[7] };
         let error = match (four, m.total_len() > u32::from(room)) {
-            (true, _) if ttl <= 1 && !originated => Some((DropReason::Ip4TtlExpired, IcmpAsk::time_exceeded4())),
-            (false, _) if ttl <= 1 && !originated => Some((DropReason::Ip6HopLimitExpired, IcmpAsk::time_exceeded6())),
+            (true, _) if ttl <= 1 && !originated => {
+                Some((DropReason::Ip4TtlExpired, IcmpAsk::time_exceeded4()))
+            }
+            (false, _) if ttl <= 1 && !originated => {
+                Some((DropReason::Ip6HopLimitExpired, IcmpAsk::time_exceeded6()))
+            }
             (true, true) if h[6] & 0x40 == 0 => {
                 cx.pool.meta_mut(b).scratch[0] = u32::from(room);
                 cx.next[i] = FRAG;
                 return false;
             }
-            (true, true) => Some((DropReason::FragmentationNeeded, IcmpAsk::fragmentation_needed4(room))),
+            (true, true) => Some((
+                DropReason::FragmentationNeeded,
+                IcmpAsk::fragmentation_needed4(room),
+            )),
             (false, true) => Some((DropReason::PacketTooBig, IcmpAsk::packet_too_big6(room))),
             _ => None,
         };
@@ -92,7 +122,11 @@ impl MplsImposition {
         } else if !originated {
             cx.pool.peek_mut::<8>(b, 0)[7] = ttl;
         }
-        let class = if four { h[1] >> 5 } else { (h[0] << 4 | h[1] >> 4) >> 5 };
+        let class = if four {
+            h[1] >> 5
+        } else {
+            (h[0] << 4 | h[1] >> 4) >> 5
+        };
         push_stack(cx, b, imposition, |entry| {
             if imposition.mode() == TtlMode::Uniform {
                 entry[3] = ttl;
@@ -104,9 +138,16 @@ impl MplsImposition {
 
 /// Writes the label stack in front of the packet and lets `finish` adjust each entry; false without room.
 #[inline(always)]
-fn push_stack(cx: &mut Ctx<'_>, b: BufferIndex, imposition: &Imposition, mut finish: impl FnMut(&mut [u8])) -> bool {
+fn push_stack(
+    cx: &mut Ctx<'_>,
+    b: BufferIndex,
+    imposition: &Imposition,
+    mut finish: impl FnMut(&mut [u8]),
+) -> bool {
     let stack = imposition.stack();
-    let Some(room) = cx.pool.push(b, stack.len() as u16) else { return false };
+    let Some(room) = cx.pool.push(b, stack.len() as u16) else {
+        return false;
+    };
     room.copy_from_slice(stack);
     room.chunks_exact_mut(4).for_each(&mut finish);
     true
@@ -119,7 +160,10 @@ fn swap(cx: &mut Ctx<'_>, b: BufferIndex, imposition: &Imposition) -> bool {
     let ttl = m.mpls_ttl.saturating_sub(1);
     let uniform = imposition.mode() == TtlMode::Uniform;
     if imposition.labels() == 1 && uniform && m.data >= 4 + 14 {
-        let label: u32 = imposition.stack().first_chunk().map_or(0, |e| u32::from_be_bytes(*e));
+        let label: u32 = imposition
+            .stack()
+            .first_chunk()
+            .map_or(0, |e| u32::from_be_bytes(*e));
         let entry = label & 0xFFFF_F000 | u32::from(m.mpls_tc_s) << 8 | u32::from(ttl);
         let m = cx.pool.meta_mut(b);
         (m.data, m.len) = (m.data - 4, m.len + 4);
@@ -146,7 +190,12 @@ impl Node for MplsImposition {
         for (i, &b) in frame.packets().iter().enumerate() {
             let dpo = cx.pool.meta(b).dpo;
             if dpo != last.0 {
-                last = (dpo, self.shared.impositions.get(Dpo::from_bits(dpo).index(), cx.rcu));
+                last = (
+                    dpo,
+                    self.shared
+                        .impositions
+                        .get(Dpo::from_bits(dpo).index(), cx.rcu),
+                );
             }
             let Some(imposition) = last.1 else {
                 cx.drop_packet(i, b, DropReason::NoAdjacency);
@@ -168,6 +217,10 @@ impl Node for MplsImposition {
                 cx.drop_packet(i, b, DropReason::NoHeadroom);
             }
         }
-        if all { Dispatch::All(OUTPUT) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(OUTPUT)
+        } else {
+            Dispatch::Each
+        }
     }
 }

@@ -17,8 +17,11 @@ use crate::state::Shared;
 use crate::trace::format_mpls;
 
 /// The node's description.
-pub const SPEC: NodeSpec =
-    NodeSpec::new("mpls-lookup", &["mpls-label-imposition", "mpls-disposition"]).format(format_mpls);
+pub const SPEC: NodeSpec = NodeSpec::new(
+    "mpls-lookup",
+    &["mpls-label-imposition", "mpls-disposition"],
+)
+.format(format_mpls);
 
 const IMPOSITION: u16 = 0;
 const DISPOSITION: u16 = 1;
@@ -47,7 +50,11 @@ impl MplsLookup {
     fn pop(&self, cx: &mut Ctx<'_>, fib: &MplsFib, b: BufferIndex) -> Dpo {
         let entry = u32::from_be_bytes(*cx.pool.peek(b, 0));
         let (label, bottom) = (entry >> 12, entry & 0x100 != 0);
-        let dpo = if label < FIRST_FREE { reserved(label, bottom) } else { fib.lookup(cx.rcu, label, bottom) };
+        let dpo = if label < FIRST_FREE {
+            reserved(label, bottom)
+        } else {
+            fib.lookup(cx.rcu, label, bottom)
+        };
         let m = cx.pool.meta_mut(b);
         m.mpls_ttl = entry as u8;
         m.mpls_tc_s = (entry >> 8) as u8 & 0xF;
@@ -87,7 +94,9 @@ fn reserved(label: u32, bottom: bool) -> Dpo {
         (IP4_EXPLICIT_NULL, true) => Dpo::new(DpoKind::MplsPop, crate::state::POP_IP4),
         (IP6_EXPLICIT_NULL, true) => Dpo::new(DpoKind::MplsPop, crate::state::POP_IP6),
         // RFC 4182 lets explicit nulls stand above other labels.
-        (IP4_EXPLICIT_NULL | IP6_EXPLICIT_NULL, false) => Dpo::new(DpoKind::MplsPop, crate::state::POP_MPLS),
+        (IP4_EXPLICIT_NULL | IP6_EXPLICIT_NULL, false) => {
+            Dpo::new(DpoKind::MplsPop, crate::state::POP_MPLS)
+        }
         _ => Dpo::MISS,
     }
 }
@@ -109,6 +118,10 @@ impl Node for MplsLookup {
                 all = false;
             }
         }
-        if all { Dispatch::All(IMPOSITION) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(IMPOSITION)
+        } else {
+            Dispatch::Each
+        }
     }
 }

@@ -53,13 +53,25 @@ impl Node for MplsOutput {
             }
             cx.next[i] = CONTINUE;
             match last.1 {
-                Some(adj) if adj.is_complete() && m.data >= HEADER && m.total_len() <= u32::from(adj.mtu()) => {
+                Some(adj)
+                    if adj.is_complete()
+                        && m.data >= HEADER
+                        && m.total_len() <= u32::from(adj.mtu()) =>
+                {
                     push_header(cx.pool, b, adj);
-                    common = if common == IF_NONE || common == adj.tx_if() { adj.tx_if() } else { IF_MIXED };
+                    common = if common == IF_NONE || common == adj.tx_if() {
+                        adj.tx_if()
+                    } else {
+                        IF_MIXED
+                    };
                     continue;
                 }
                 Some(adj) if !adj.is_complete() => {
-                    cx.next[i] = if adj.next_hop_is_ip6() { IP6_DISCOVER } else { IP4_ARP };
+                    cx.next[i] = if adj.next_hop_is_ip6() {
+                        IP6_DISCOVER
+                    } else {
+                        IP4_ARP
+                    };
                 }
                 Some(_) if m.data < HEADER => cx.drop_packet(i, b, DropReason::NoHeadroom),
                 Some(_) => cx.drop_packet(i, b, DropReason::LinkMtuExceeded),
@@ -68,6 +80,10 @@ impl Node for MplsOutput {
             all = false;
         }
         frame.tx_if = if common == IF_NONE { IF_MIXED } else { common };
-        if all { Dispatch::All(CONTINUE) } else { Dispatch::Each }
+        if all {
+            Dispatch::All(CONTINUE)
+        } else {
+            Dispatch::Each
+        }
     }
 }

@@ -34,5 +34,10 @@ pub fn icmp6_checksum_ok(pool: &Pool, b: BufferIndex, offset: usize) -> bool {
     let ip = Ipv6Packet::new_unchecked(&header[..]);
     let (src, dst): (Ipv6Addr, Ipv6Addr) = (ip.src_addr(), ip.dst_addr());
     let len = pool.meta(b).total_len().saturating_sub(offset as u32);
-    add_parts(pool, b, offset, pseudo_v6(&src, &dst, IpProtocol::ICMPV6, len)) == 0
+    add_parts(
+        pool,
+        b,
+        offset,
+        pseudo_v6(&src, &dst, IpProtocol::ICMPV6, len),
+    ) == 0
 }

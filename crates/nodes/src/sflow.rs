@@ -47,13 +47,18 @@ impl Sflow {
             sampler: Sampler::new(0, seed.wrapping_mul(0x9E37_79B9).wrapping_add(i as u64)),
             header_bytes: 128,
         };
-        Sflow { ports: (0..interfaces).map(port).collect(), ring }
+        Sflow {
+            ports: (0..interfaces).map(port).collect(),
+            ring,
+        }
     }
 
     /// Takes `packets`, all of one interface, past its sampler.
     #[inline]
     fn pass(&mut self, cx: &mut Ctx<'_>, if_index: u32, packets: &[BufferIndex]) {
-        let Some(port) = self.ports.get_mut(if_index as usize) else { return };
+        let Some(port) = self.ports.get_mut(if_index as usize) else {
+            return;
+        };
         if let Some(c) = cx.counters.interface(if_index) {
             c.sample_pool.add(packets.len() as u64);
         }
@@ -66,7 +71,13 @@ impl Sflow {
 }
 
 #[cold]
-fn take(ring: &mut Producer<SampleSlot>, port: &Port, cx: &mut Ctx<'_>, if_index: u32, b: BufferIndex) {
+fn take(
+    ring: &mut Producer<SampleSlot>,
+    port: &Port,
+    cx: &mut Ctx<'_>,
+    if_index: u32,
+    b: BufferIndex,
+) {
     let pool = &*cx.pool;
     let meta = pool.meta(b);
     let taken = ring.write(|slot| {
@@ -77,7 +88,11 @@ fn take(ring: &mut Producer<SampleSlot>, port: &Port, cx: &mut Ctx<'_>, if_index
         slot.header_len = pool.copy_out(b, &mut slot.header[..port.header_bytes]) as u16;
     });
     if let Some(c) = cx.counters.interface(if_index) {
-        if taken { c.samples.add(1) } else { c.sample_drops.add(1) }
+        if taken {
+            c.samples.add(1)
+        } else {
+            c.sample_drops.add(1)
+        }
     }
 }
 
@@ -90,7 +105,10 @@ impl Node for Sflow {
         let mut rest = frame.packets();
         while let Some(&first) = rest.first() {
             let if_index = cx.pool.meta(first).rx_if;
-            let run = rest.iter().position(|&b| cx.pool.meta(b).rx_if != if_index).unwrap_or(rest.len());
+            let run = rest
+                .iter()
+                .position(|&b| cx.pool.meta(b).rx_if != if_index)
+                .unwrap_or(rest.len());
             self.pass(cx, if_index, &rest[..run]);
             rest = &rest[run..];
         }
@@ -98,7 +116,9 @@ impl Node for Sflow {
     }
 
     fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
-        let Some(s) = message.downcast_ref::<SflowSettings>() else { return };
+        let Some(s) = message.downcast_ref::<SflowSettings>() else {
+            return;
+        };
         if let Some(port) = self.ports.get_mut(s.if_index as usize) {
             port.header_bytes = usize::from(s.header_bytes).min(MAX_HEADER);
             if port.sampler.rate() != s.rate {

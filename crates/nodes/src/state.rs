@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use parshall_buffer::IF_NONE;
 use parshall_fib::{
-    Adjacencies, Disposition, Dispositions, Dpo, DpoKind, Impositions, Ip4Tables, Ip6Tables,
-    LoadBalances, MplsTables, Payload, TtlMode,
+    Adjacencies, Disposition, Dispositions, Dpo, DpoKind, FibError, Impositions, Ip4Tables,
+    Ip6Tables, LoadBalances, MplsFib, MplsTables, Payload, TtlMode,
 };
 use parshall_rcu::{Domain, Published, Reader};
 
@@ -51,7 +51,14 @@ pub struct IfView {
 
 impl Default for IfView {
     fn default() -> Self {
-        IfView { flags: 0, peer: IF_NONE, ip4_table: 0, ip6_table: 0, mac: 0, mtu: 0 }
+        IfView {
+            flags: 0,
+            peer: IF_NONE,
+            ip4_table: 0,
+            ip6_table: 0,
+            mac: 0,
+            mtu: 0,
+        }
     }
 }
 
@@ -100,7 +107,10 @@ impl IfTable {
     /// What is known of an interface; of an absent one, nothing.
     #[inline(always)]
     pub fn view(&self, if_index: u32) -> IfView {
-        self.views.get(if_index as usize).copied().unwrap_or_default()
+        self.views
+            .get(if_index as usize)
+            .copied()
+            .unwrap_or_default()
     }
     /// Its addresses.
     pub fn addresses(&self, if_index: u32) -> Option<&IfAddresses> {
@@ -108,7 +118,11 @@ impl IfTable {
     }
     /// Every index and its addresses.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &IfView, &IfAddresses)> {
-        self.views.iter().zip(&self.addresses).enumerate().map(|(i, (v, a))| (i as u32, v, a))
+        self.views
+            .iter()
+            .zip(&self.addresses)
+            .enumerate()
+            .map(|(i, (v, a))| (i as u32, v, a))
     }
 }
 
@@ -123,11 +137,22 @@ pub struct TableLimits {
     pub impositions: u32,
     /// Label dispositions.
     pub dispositions: u32,
+    /// Tables of each address family.
+    pub tables: u32,
+    /// Bytes that the nodes of an address family's tables may take together.
+    pub table_bytes: usize,
 }
 
 impl Default for TableLimits {
     fn default() -> Self {
-        TableLimits { adjacencies: 1 << 20, load_balances: 1 << 20, impositions: 1 << 18, dispositions: 1 << 18 }
+        TableLimits {
+            adjacencies: 1 << 20,
+            load_balances: 1 << 20,
+            impositions: 1 << 18,
+            dispositions: 1 << 18,
+            tables: 1 << 13,
+            table_bytes: 1 << 30,
+        }
     }
 }
 
@@ -154,22 +179,32 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Empty tables.
-    pub fn new(limits: TableLimits) -> Arc<Shared> {
+    /// Empty tables; table 0 of IPv4, IPv6 and MPLS exists.
+    ///
+    /// # Errors
+    /// When the system gives no address space for them.
+    pub fn new(limits: TableLimits) -> Result<Arc<Shared>, FibError> {
         let domain = Domain::new();
         let dispositions = Dispositions::with_limit(&domain, limits.dispositions.max(3));
         reserve_pops(&dispositions);
-        Arc::new(Shared {
+        let ip4 = Ip4Tables::new(&domain, limits.tables, limits.table_bytes)?;
+        let ip6 = Ip6Tables::new(&domain, limits.tables, limits.table_bytes)?;
+        let mpls = MplsTables::with_limit(&domain, limits.tables);
+        ip4.create()?;
+        ip6.create()?;
+        // A new slab has room for a first table.
+        let _ = mpls.insert(MplsFib::new(&domain));
+        Ok(Arc::new(Shared {
             interfaces: Published::new(IfTable::default()),
-            ip4: Ip4Tables::new(&domain),
-            ip6: Ip6Tables::new(&domain),
-            mpls: MplsTables::new(&domain),
+            ip4,
+            ip6,
+            mpls,
             adjacencies: Adjacencies::with_limit(&domain, limits.adjacencies),
             load_balances: LoadBalances::with_limit(&domain, limits.load_balances),
             impositions: Impositions::with_limit(&domain, limits.impositions),
             dispositions,
             domain,
-        })
+        }))
     }
 
     /// The interfaces now.
@@ -194,7 +229,15 @@ fn reserve_pops(dispositions: &Dispositions) {
         (POP_MPLS, Payload::Mpls, Dpo::new(DpoKind::LookupMpls, 0)),
     ];
     for (index, payload, next) in pops {
-        let made = dispositions.insert(Disposition { payload, mode: TtlMode::Uniform, next });
-        debug_assert_eq!(made.ok(), Some(index), "a new table gives out indices from 0");
+        let made = dispositions.insert(Disposition {
+            payload,
+            mode: TtlMode::Uniform,
+            next,
+        });
+        debug_assert_eq!(
+            made.ok(),
+            Some(index),
+            "a new table gives out indices from 0"
+        );
     }
 }

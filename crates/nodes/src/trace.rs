@@ -7,11 +7,22 @@ use parshall_wire::{Ipv4Packet, Ipv6Packet};
 pub fn format_ip4(r: &TraceRecord) -> String {
     let Ok(p) = Ipv4Packet::new_checked(r.bytes()).or_else(|_| {
         // A trace keeps only the packet's head: look at the header without its length check.
-        if r.bytes().len() >= 20 { Ok(Ipv4Packet::new_unchecked(r.bytes())) } else { Err(()) }
+        if r.bytes().len() >= 20 {
+            Ok(Ipv4Packet::new_unchecked(r.bytes()))
+        } else {
+            Err(())
+        }
     }) else {
         return hex_line(r);
     };
-    format!("{:?}: {} -> {} ttl {} length {}", p.protocol(), p.src_addr(), p.dst_addr(), p.ttl(), p.total_len())
+    format!(
+        "{:?}: {} -> {} ttl {} length {}",
+        p.protocol(),
+        p.src_addr(),
+        p.dst_addr(),
+        p.ttl(),
+        p.total_len()
+    )
 }
 
 /// One line about an IPv6 packet.
@@ -35,7 +46,12 @@ pub fn format_mpls(r: &TraceRecord) -> String {
     let mut out = String::from("labels");
     for entry in r.bytes().chunks_exact(4) {
         let e = parshall_wire::MplsLabelEntry::new_unchecked(entry);
-        out.push_str(&format!(" {}/tc {}/ttl {}", e.label().get(), e.traffic_class().get(), e.ttl()));
+        out.push_str(&format!(
+            " {}/tc {}/ttl {}",
+            e.label().get(),
+            e.traffic_class().get(),
+            e.ttl()
+        ));
         if e.is_bottom() {
             break;
         }
