@@ -3,7 +3,7 @@
 
 use crate::client::{CtlArgs, Failure, Session, wants_more};
 use crate::connection::{Connection, ConnectionError};
-use parshall_command::tokenize;
+use parshall_command::{Script, tokenize};
 use reedline::{
     ColumnarMenu, Completer, CompletionResult, EditCommand, Emacs, FileBackedHistory, KeyCode,
     KeyModifiers, MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch, Reedline,
@@ -43,19 +43,28 @@ pub(crate) fn run(connection: Connection, args: &CtlArgs) -> Result<(), Failure>
     }
 }
 
-/// Executes a line; what goes wrong is printed and the prompt comes back.
-fn execute(session: &mut Session, socket: &Path, line: &str) -> Result<(), Failure> {
-    match session.command(line, &mut io::stdout().lock()) {
-        Err(Failure::Told(why)) => {
-            println(&why)?;
-            // A connection that broke is renewed for the next command; this one may have been executed.
-            if why == ConnectionError::Closed.to_string() {
-                reconnect(session, socket)?;
+/// Executes what was entered, which may be several commands if it was pasted, up to the first that
+/// fails; what goes wrong is printed and the prompt comes back.
+fn execute(session: &mut Session, socket: &Path, entered: &str) -> Result<(), Failure> {
+    for command in Script::new(entered) {
+        let done = match command {
+            Ok(command) => session.command(command.text, &mut io::stdout().lock()),
+            Err(error) => Err(Failure::Told(error.render())),
+        };
+        match done {
+            Ok(()) => {}
+            Err(Failure::Told(why)) => {
+                println(&why)?;
+                // A connection that broke is renewed for the next command; this one may have been executed.
+                if why == ConnectionError::Closed.to_string() {
+                    reconnect(session, socket)?;
+                }
+                return Ok(());
             }
-            Ok(())
+            Err(Failure::Pipe) => return Err(Failure::Pipe),
         }
-        other => other,
     }
+    Ok(())
 }
 
 fn reconnect(session: &mut Session, socket: &Path) -> Result<(), Failure> {
@@ -118,6 +127,7 @@ fn editor(socket: &Path) -> Result<Reedline, Failure> {
             connection: None,
         }))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
+        .use_bracketed_paste(true)
         .with_quick_completions(true)
         .with_partial_completions(true)
         .with_ansi_colors(std::env::var_os("NO_COLOR").is_none());
