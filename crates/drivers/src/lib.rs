@@ -1,6 +1,7 @@
 //! Interface drivers, one folder each: pg, pcap, tap, af_packet, loopback.
 #![allow(unsafe_code)]
 
+pub mod af_packet;
 pub mod loopback;
 pub mod pcap;
 pub mod pg;
