@@ -550,8 +550,8 @@ impl<A: Addr> Drop for Lpm<A> {
         let root = self.root.read_control(self.arena.domain());
         let mut blocks = Vec::new();
         for word in &root.entries {
-            // SAFETY: `&mut self`: nobody reads the table any more, so it stands still.
             let entry = Entry(word.load(Ordering::Relaxed));
+            // SAFETY: `&mut self`: nobody reads the table any more, so it stands still.
             unsafe { blocks_below(self.arena.base(), entry, &mut blocks) };
         }
         self.arena.free_now(&blocks);

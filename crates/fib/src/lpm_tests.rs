@@ -260,9 +260,8 @@ fn a_full_table_refuses_whole_changes_and_recovers() {
         t.remove(p).unwrap();
     }
     assert!(t.is_empty());
-    drop((r, t));
+    drop(r);
     tables.reclaim();
-    let t = tables.control(index).unwrap();
     for n in 0..fit {
         t.insert(host(n), adj(n)).unwrap();
     }

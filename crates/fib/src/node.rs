@@ -78,11 +78,11 @@ impl<'a> Node<'a> {
     #[inline]
     pub(crate) unsafe fn at(base: *const u8, entry: Entry) -> Node<'a> {
         debug_assert!(entry.is_node());
+        let head = base.wrapping_add(entry.at() as usize * UNIT).cast();
         // SAFETY: by the caller's promise a written node begins there; units are aligned
         // to more than the head needs.
-        Node {
-            head: unsafe { &*base.add(entry.at() as usize * UNIT).cast() },
-        }
+        let head = unsafe { &*head };
+        Node { head }
     }
 
     /// The entry of a slot.

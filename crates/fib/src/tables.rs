@@ -6,13 +6,15 @@ use crate::arena::Arena;
 use crate::error::FibError;
 use crate::label::MplsFib;
 use crate::lpm::Lpm;
-use parshall_rcu::{ControlRef, Domain, Reader, Slab};
+use parshall_rcu::{Domain, Reader, Slab};
 use std::fmt;
 use std::sync::Arc;
 
 /// Tables of longest-prefix match by index.
 pub struct IpTables<A: Addr> {
-    tables: Slab<Lpm<A>>,
+    /// By reference count, so that control can hold a table for long without holding
+    /// reclamation off.
+    tables: Slab<Arc<Lpm<A>>>,
     /// What an index without a table means: every lookup misses.
     none: Lpm<A>,
     arena: Arc<Arena>,
@@ -47,7 +49,7 @@ impl<A: Addr> IpTables<A> {
     /// [`FibError::Full`] names the limit on tables.
     pub fn create(&self) -> Result<u32, FibError> {
         self.tables
-            .insert(Lpm::in_arena(&self.arena))
+            .insert(Arc::new(Lpm::in_arena(&self.arena)))
             .map_err(|full| FibError::Full {
                 what: A::TABLES,
                 limit: u64::from(full.limit),
@@ -72,15 +74,19 @@ impl<A: Addr> IpTables<A> {
     /// When `r` is offline.
     #[inline]
     pub fn get<'r>(&'r self, r: &'r Reader, index: u32) -> &'r Lpm<A> {
-        self.tables.get(index, r).unwrap_or(&self.none)
+        self.tables.get(index, r).map_or(&self.none, |table| table)
     }
 
     /// The table under `index`, to change or list it.
     ///
     /// # Errors
     /// [`FibError::NoTable`] when there is none.
-    pub fn control(&self, index: u32) -> Result<ControlRef<'_, Lpm<A>>, FibError> {
-        self.tables.get_control(index).ok_or(FibError::NoTable {
+    pub fn control(&self, index: u32) -> Result<Arc<Lpm<A>>, FibError> {
+        let table = self
+            .tables
+            .get_control(index)
+            .map(|table| Arc::clone(&table));
+        table.ok_or(FibError::NoTable {
             what: A::TABLE,
             index,
         })
@@ -108,8 +114,8 @@ impl<A: Addr> IpTables<A> {
     /// node memory (free blocks in it too).
     #[must_use]
     pub fn memory(&self) -> usize {
-        let tables = (0..self.tables.high_water()).filter_map(|i| self.tables.get_control(i));
-        let own: usize = tables.map(|t| t.memory() - size_of::<Lpm<A>>()).sum();
+        let tables = (0..self.tables.high_water()).filter_map(|i| self.control(i).ok());
+        let own: usize = tables.map(|t| t.memory()).sum();
         self.tables.memory() + own - self.arena.live() + self.arena.memory()
     }
 }
