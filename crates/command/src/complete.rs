@@ -159,7 +159,7 @@ impl<H> CommandTable<H> {
         let line = &line[..floor_boundary(line, cursor)];
         let mut tokens: Vec<Token<'_>> = tokenize(line).ok()?;
         let begun = tokens.pop_if(|t| t.end == line.len() && t.kind == TokenKind::Word);
-        let mut matcher = self.matcher();
+        let mut matcher = self.matcher(tokens.first());
         for token in &tokens {
             matcher.step(line, token, names).ok()?;
         }

@@ -186,6 +186,14 @@ impl Kind {
         }
     }
 
+    /// The choice that `value` is, as the pattern has it.
+    pub(crate) fn choice(&self, value: &Value) -> Option<&'static str> {
+        match (self, value) {
+            (Kind::Choice(words), Value::Text(text)) => words.iter().copied().find(|w| w == text),
+            _ => None,
+        }
+    }
+
     /// Judges one token. [`Kind::Rest`] is the matcher's own business: it needs the whole line.
     pub(crate) fn accept(&self, token: &Token<'_>, names: &dyn Names) -> Accept {
         let text: &str = &token.text;

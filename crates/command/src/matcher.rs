@@ -21,6 +21,13 @@ pub(crate) struct Thread {
     last: Option<usize>,
 }
 
+impl Thread {
+    /// The same reading at another place.
+    fn at(&self, pc: usize) -> Thread {
+        Thread { pc, ..self.clone() }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     Word(&'static str),
@@ -33,48 +40,77 @@ enum Event {
     Close,
 }
 
+/// The readings of the empty line, worked out once for a table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Start {
+    threads: Vec<Thread>,
+    arena: Arena,
+}
+
+type Arena = Vec<(Option<usize>, Event)>;
+
 /// All readings of a line up to some token.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher<'t> {
     code: &'t [Instr],
     pub(crate) threads: Vec<Thread>,
-    arena: Vec<(Option<usize>, Event)>,
+    arena: Arena,
     /// A reading that ended by taking the rest of the line; used if no other gets to the end.
     rest: Option<Thread>,
 }
 
-/// What a token would be to one thread.
-enum Reading {
-    Take {
-        rank: Rank,
-        event: Event,
-        word: Option<&'static str>,
-    },
-    Rest(Event),
+/// What a token is to one thread.
+struct Reading {
+    rank: Rank,
+    event: Event,
+    /// The literal or choice it is, for the list of an ambiguity.
+    word: Option<&'static str>,
 }
 
 impl<'t> Matcher<'t> {
-    /// Starts at the entries (pc, set slots) of all commands.
-    pub(crate) fn new(code: &'t [Instr], entries: &[(usize, usize)]) -> Matcher<'t> {
-        let mut matcher = Matcher {
-            code,
-            threads: Vec::new(),
-            arena: Vec::new(),
-            rest: None,
-        };
+    /// The readings of the empty line, from the entries (pc, set slots) of all commands.
+    pub(crate) fn start(code: &'t [Instr], entries: &[(usize, usize)]) -> Start {
+        let mut matcher = Matcher::begin(code, &Start::default(), None);
         for (spec, &(pc, slots)) in entries.iter().enumerate() {
             let from = matcher.threads.len();
+            let used = vec![0; slots];
             matcher.follow(
                 Thread {
                     spec,
                     pc,
-                    used: vec![0; slots],
+                    used,
                     last: None,
                 },
                 from,
             );
         }
-        matcher
+        Start {
+            threads: matcher.threads,
+            arena: matcher.arena,
+        }
+    }
+
+    /// Ready for the first token. If it is known, commands that begin with another word are left out
+    /// from the outset, unless all do (then they are what was expected).
+    pub(crate) fn begin(
+        code: &'t [Instr],
+        start: &Start,
+        first: Option<&Token<'_>>,
+    ) -> Matcher<'t> {
+        let may_begin = |thread: &&Thread| match (&code[thread.pc], first) {
+            (Instr::Word(word), Some(token)) => begins(word, token),
+            _ => true,
+        };
+        let mut threads: Vec<Thread> = start.threads.iter().filter(may_begin).cloned().collect();
+        if threads.is_empty() {
+            threads.clone_from(&start.threads);
+        }
+        Matcher {
+            code,
+            threads,
+            arena: start.arena.clone(),
+            rest: None,
+        }
     }
 
     fn record(&mut self, thread: &mut Thread, event: Event) {
@@ -89,67 +125,54 @@ impl<'t> Matcher<'t> {
         let mut visited: Vec<(usize, Vec<u64>)> = Vec::new();
         let mut stack = vec![start];
         while let Some(mut thread) = stack.pop() {
-            let known = |v: &(usize, Vec<u64>)| v.0 == thread.pc && v.1 == thread.used;
-            if visited.iter().any(known) {
+            let instr = &code[thread.pc];
+            if waits(instr) {
+                let same = |t: &Thread| t.pc == thread.pc && t.used == thread.used;
+                if !self.threads[from..].iter().any(same) {
+                    self.threads.push(thread);
+                }
+                continue;
+            }
+            if visited
+                .iter()
+                .any(|v| v.0 == thread.pc && v.1 == thread.used)
+            {
                 continue;
             }
             visited.push((thread.pc, thread.used.clone()));
-            let next = thread.pc + 1;
-            match &code[thread.pc] {
-                Instr::Word(_) | Instr::Arg { .. } | Instr::Match => {
-                    let same = |t: &Thread| t.pc == thread.pc && t.used == thread.used;
-                    if !self.threads[from..].iter().any(same) {
-                        self.threads.push(thread);
-                    }
-                    continue;
-                }
+            // The stack is last in, first out: the preferred way goes on top.
+            match instr {
                 Instr::Split(targets) => {
-                    stack.extend(targets.iter().rev().map(|&pc| Thread {
-                        pc,
-                        ..thread.clone()
-                    }));
-                    continue;
+                    stack.extend(targets.iter().rev().map(|&pc| thread.at(pc)))
                 }
                 Instr::SetPick {
                     slot,
                     options,
                     exit,
                 } => {
-                    stack.push(Thread {
-                        pc: *exit,
-                        ..thread.clone()
-                    });
-                    let free = (0u32..)
-                        .zip(options)
-                        .filter(|(bit, _)| thread.used[*slot] & (1 << bit) == 0);
-                    let free: Vec<Thread> = free
-                        .map(|(_, &pc)| Thread {
-                            pc,
-                            ..thread.clone()
-                        })
-                        .collect();
-                    stack.extend(free.into_iter().rev());
-                    continue;
+                    stack.push(thread.at(*exit));
+                    let free = |option: &usize| thread.used[*slot] & (1 << option) == 0;
+                    let free = (0..options.len()).rev().filter(free);
+                    stack.extend(free.map(|option| thread.at(options[option])));
                 }
-                Instr::Jump(pc) => thread.pc = *pc,
-                Instr::SetClear(slot) => {
-                    thread.used[*slot] = 0;
-                    thread.pc = next;
-                }
-                Instr::SetMark { slot, option } => {
-                    thread.used[*slot] |= 1 << option;
-                    thread.pc = next;
-                }
-                Instr::Open(name) => {
-                    self.record(&mut thread, Event::Open(name));
-                    thread.pc = next;
-                }
-                Instr::Close => {
-                    self.record(&mut thread, Event::Close);
-                    thread.pc = next;
+                _ => {
+                    self.pass(instr, &mut thread);
+                    stack.push(thread);
                 }
             }
-            stack.push(thread);
+        }
+    }
+
+    /// Executes an instruction that neither waits nor forks.
+    fn pass(&mut self, instr: &Instr, thread: &mut Thread) {
+        thread.pc += 1;
+        match instr {
+            Instr::Jump(pc) => thread.pc = *pc,
+            Instr::SetClear(slot) => thread.used[*slot] = 0,
+            Instr::SetMark { slot, option } => thread.used[*slot] |= 1 << option,
+            Instr::Open(name) => self.record(thread, Event::Open(name)),
+            Instr::Close => self.record(thread, Event::Close),
+            _ => {}
         }
     }
 
@@ -161,58 +184,39 @@ impl<'t> Matcher<'t> {
         token: &Token<'_>,
         names: &dyn Names,
     ) -> Result<(), ParseError> {
-        let mut readings: Vec<(usize, Rank, Event)> = Vec::new();
-        let mut words: Vec<&'static str> = Vec::new();
-        let mut bad: Option<String> = None;
-        let mut rest = None;
+        let mut found = Found::default();
         for (index, thread) in self.threads.iter().enumerate() {
-            match read(&self.code[thread.pc], source, token, names) {
-                Ok(Some(Reading::Take { rank, event, word })) => {
-                    if let Some(word) = word.filter(|w| rank == Rank::Prefix && !words.contains(w))
-                    {
-                        words.push(word);
-                    }
-                    readings.push((index, rank, event));
-                }
-                Ok(Some(Reading::Rest(event))) => rest = rest.or(Some((index, event))),
-                Ok(None) => {}
-                Err(Refusal::Bad(why)) => bad = bad.or(Some(why)),
-                Err(Refusal::Ambiguous(choices)) => {
-                    words.extend(
-                        choices
-                            .into_iter()
-                            .filter(|w| !words.contains(w))
-                            .collect::<Vec<_>>(),
-                    );
-                }
-            }
+            found.look(index, &self.code[thread.pc], source, token, names);
         }
-        let best = readings.iter().map(|r| r.1).min();
-        let decided = matches!(best, Some(Rank::Exact | Rank::Specific));
-        if words.len() > 1 && !decided {
-            return Err(ambiguous(source, token, words));
+        let best = found.readings.iter().map(|r| r.1.rank).min();
+        if best.is_none_or(|rank| rank > Rank::Specific) && found.words.len() > 1 {
+            return Err(ambiguous(source, token, found.words));
         }
-        if best.is_none() && rest.is_none() {
-            let why = bad
-                .ok_or_else(|| {
-                    ParseError::new(ErrorKind::UnknownWord, source, token.start, String::new())
-                })
-                .map(|why| ParseError::new(ErrorKind::OutOfRange, source, token.start, why));
-            return Err(why.unwrap_or_else(|unknown| unknown));
+        if best.is_none() && found.rest.is_none() {
+            let (kind, why) = match found.bad {
+                Some(why) => (ErrorKind::OutOfRange, why),
+                None => (ErrorKind::UnknownWord, String::new()),
+            };
+            return Err(ParseError::new(kind, source, token.start, why));
         }
-        if let Some((index, event)) = rest {
+        if let Some((index, event)) = found.rest {
             let mut thread = self.threads[index].clone();
             self.record(&mut thread, event);
             self.rest = Some(thread);
         }
-        self.advance(readings.into_iter().filter(|r| Some(r.1) == best));
+        let taken = found.readings.into_iter();
+        self.advance(
+            taken
+                .filter(|r| Some(r.1.rank) == best)
+                .map(|r| (r.0, r.1.event)),
+        );
         Ok(())
     }
 
-    fn advance(&mut self, taken: impl Iterator<Item = (usize, Rank, Event)>) {
+    fn advance(&mut self, taken: impl Iterator<Item = (usize, Event)>) {
         let old = std::mem::take(&mut self.threads);
         let mut from = (usize::MAX, 0);
-        for (index, _, event) in taken {
+        for (index, event) in taken {
             let mut thread = old[index].clone();
             if from.0 != thread.spec {
                 from = (thread.spec, self.threads.len());
@@ -223,19 +227,18 @@ impl<'t> Matcher<'t> {
         }
     }
 
-    /// Whether the line could go on as a command with a rest-of-line argument already taken.
-    pub(crate) fn takes_rest(&self) -> bool {
-        self.rest.is_some()
-    }
-
     /// The complete reading, if the line may end here: the command's index and its arguments.
     pub(crate) fn finish(&self) -> Option<(usize, Args)> {
-        let complete = self
-            .threads
-            .iter()
-            .find(|t| matches!(self.code[t.pc], Instr::Match));
-        let thread = complete.or(self.rest.as_ref())?;
-        Some((thread.spec, self.args(thread)))
+        let complete = |t: &&Thread| matches!(self.code[t.pc], Instr::Match);
+        let thread = self.threads.iter().find(complete);
+        thread
+            .map(|t| (t.spec, self.args(t)))
+            .or_else(|| self.finish_with_rest())
+    }
+
+    /// The reading that took the rest of the line, for when no other goes on.
+    pub(crate) fn finish_with_rest(&self) -> Option<(usize, Args)> {
+        self.rest.as_ref().map(|t| (t.spec, self.args(t)))
     }
 
     fn args(&self, thread: &Thread) -> Args {
@@ -274,67 +277,99 @@ impl<'t> Matcher<'t> {
     }
 }
 
-enum Refusal {
-    Bad(String),
-    Ambiguous(Vec<&'static str>),
+/// What one token is to all threads.
+#[derive(Default)]
+struct Found {
+    readings: Vec<(usize, Reading)>,
+    /// The first thread that takes the rest of the line.
+    rest: Option<(usize, Event)>,
+    /// Literals and choices that the token abbreviates.
+    words: Vec<&'static str>,
+    /// The first reason why an argument of the right form is not allowed.
+    bad: Option<String>,
 }
 
-fn read(
-    instr: &Instr,
-    source: &str,
-    token: &Token<'_>,
-    names: &dyn Names,
-) -> Result<Option<Reading>, Refusal> {
-    match instr {
-        Instr::Word(word) => {
-            let text: &str = &token.text;
-            let rank = match () {
-                () if token.kind != TokenKind::Word => return Ok(None),
-                () if *word == text => Rank::Exact,
-                () if word.starts_with(text) => Rank::Prefix,
-                () => return Ok(None),
-            };
-            Ok(Some(Reading::Take {
-                rank,
-                event: Event::Word(word),
-                word: Some(word),
-            }))
-        }
-        Instr::Arg {
-            name,
-            kind: Kind::Rest,
-        } => {
-            let value = Value::Text(source[token.start..].trim_end().to_owned());
-            Ok(Some(Reading::Rest(Event::Value {
-                name,
-                offset: token.start,
-                value,
-            })))
-        }
-        Instr::Arg { name, kind } => match kind.accept(token, names) {
-            Accept::No => Ok(None),
-            Accept::Bad(why) => Err(Refusal::Bad(format!("<{name}>: {why}"))),
-            Accept::Ambiguous(words) => Err(Refusal::Ambiguous(words)),
-            Accept::Yes(rank, value) => {
-                let word = match (kind, &value) {
-                    (Kind::Choice(words), Value::Text(text)) => {
-                        words.iter().copied().find(|w| w == text)
-                    }
-                    _ => None,
+impl Found {
+    fn look(
+        &mut self,
+        index: usize,
+        instr: &Instr,
+        source: &str,
+        token: &Token<'_>,
+        names: &dyn Names,
+    ) {
+        match instr {
+            Instr::Word(word) if begins(word, token) => {
+                let rank = if *word == token.text {
+                    Rank::Exact
+                } else {
+                    Rank::Prefix
                 };
-                Ok(Some(Reading::Take {
-                    rank,
-                    event: Event::Value {
+                self.take(
+                    index,
+                    Reading {
+                        rank,
+                        event: Event::Word(word),
+                        word: Some(word),
+                    },
+                );
+            }
+            Instr::Arg {
+                name,
+                kind: Kind::Rest,
+            } => {
+                let value = Value::Text(source[token.start..].trim_end().to_owned());
+                let event = Event::Value {
+                    name,
+                    offset: token.start,
+                    value,
+                };
+                self.rest.get_or_insert((index, event));
+            }
+            Instr::Arg { name, kind } => match kind.accept(token, names) {
+                Accept::No => {}
+                Accept::Bad(why) => {
+                    self.bad.get_or_insert_with(|| format!("<{name}>: {why}"));
+                }
+                Accept::Ambiguous(words) => {
+                    words.into_iter().for_each(|word| self.abbreviates(word))
+                }
+                Accept::Yes(rank, value) => {
+                    let word = kind.choice(&value);
+                    let event = Event::Value {
                         name,
                         offset: token.start,
                         value,
-                    },
-                    word,
-                }))
-            }
-        },
-        _ => Ok(None),
+                    };
+                    self.take(index, Reading { rank, event, word });
+                }
+            },
+            _ => {}
+        }
     }
+
+    fn take(&mut self, index: usize, reading: Reading) {
+        if let Some(word) = reading.word.filter(|_| reading.rank == Rank::Prefix) {
+            self.abbreviates(word);
+        }
+        self.readings.push((index, reading));
+    }
+
+    fn abbreviates(&mut self, word: &'static str) {
+        if !self.words.contains(&word) {
+            self.words.push(word);
+        }
+    }
+}
+
+/// Whether the token is this literal or an abbreviation of it.
+fn begins(word: &str, token: &Token<'_>) -> bool {
+    token.kind == TokenKind::Word && word.starts_with(&*token.text)
+}
+
+/// Whether a thread stays at this instruction until the next token.
+fn waits(instr: &Instr) -> bool {
+    matches!(instr, Instr::Word(_) | Instr::Arg { .. } | Instr::Match)
 }
 
 fn ambiguous(source: &str, token: &Token<'_>, words: Vec<&'static str>) -> ParseError {

@@ -2,7 +2,7 @@
 
 use crate::error::{ErrorKind, ParseError, distance, shown};
 use crate::kind::Names;
-use crate::matcher::Matcher;
+use crate::matcher::{Matcher, Start};
 use crate::pattern::{self, Item, PatternError};
 use crate::program::{self, Instr};
 use crate::token::{Token, TokenKind, tokenize};
@@ -39,7 +39,7 @@ pub struct CommandTable<H> {
     pub(crate) trees: Vec<Vec<Item>>,
     pub(crate) topics: Vec<(&'static str, &'static str)>,
     code: Vec<Instr>,
-    entries: Vec<(usize, usize)>,
+    start: Start,
 }
 
 /// How many expected words an error lists.
@@ -65,12 +65,13 @@ impl<H> CommandTable<H> {
             entries.push(program::compile(&tree, &mut code));
             trees.push(tree);
         }
+        let start = Matcher::start(&code, &entries);
         Ok(CommandTable {
             specs,
             trees,
             topics: Vec::new(),
             code,
-            entries,
+            start,
         })
     }
 
@@ -86,8 +87,9 @@ impl<H> CommandTable<H> {
         &self.specs
     }
 
-    pub(crate) fn matcher(&self) -> Matcher<'_> {
-        Matcher::new(&self.code, &self.entries)
+    /// Ready for a line that begins with `first`.
+    pub(crate) fn matcher(&self, first: Option<&Token<'_>>) -> Matcher<'_> {
+        Matcher::begin(&self.code, &self.start, first)
     }
 
     /// Understands one command line. Earlier commands of the table win when two fit equally well.
@@ -104,21 +106,25 @@ impl<H> CommandTable<H> {
                 "no command",
             ));
         }
-        let mut matcher = self.matcher();
+        let mut matcher = self.matcher(tokens.first());
         for (index, token) in tokens.iter().enumerate() {
             if let Err(error) = matcher.step(line, token, names) {
-                if matcher.takes_rest() {
-                    break;
-                }
-                return Err(self.explain(error, line, &tokens, index, &matcher));
+                return match matcher.finish_with_rest() {
+                    Some(found) => Ok(self.matched(found)),
+                    None => Err(self.explain(error, line, &tokens, index, &matcher)),
+                };
             }
         }
         match matcher.finish() {
-            Some((spec, args)) => Ok(Matched {
-                spec: &self.specs[spec],
-                args,
-            }),
+            Some(found) => Ok(self.matched(found)),
             None => Err(self.missing(line, &tokens, &matcher)),
+        }
+    }
+
+    fn matched(&self, (spec, args): (usize, Args)) -> Matched<'_, H> {
+        Matched {
+            spec: &self.specs[spec],
+            args,
         }
     }
 

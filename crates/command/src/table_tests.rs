@@ -176,6 +176,25 @@ fn blocks_and_the_rest_are_raw() {
 }
 
 #[test]
+fn the_rest_of_the_line_is_kept_where_another_command_ends_early() {
+    let spec = |pattern| CommandSpec {
+        pattern,
+        help: "",
+        detail: "",
+        params: &[],
+        handler: (),
+    };
+    let table = CommandTable::new(vec![spec("say hi"), spec("say <text:rest>")]).expect("patterns");
+    let text = |line| {
+        let found = table.parse(line, &NoNames).expect(line);
+        found.args.get::<String>("text")
+    };
+    assert_eq!(text("say hi"), None);
+    assert_eq!(text("say hi there"), Some("hi there".into()));
+    assert_eq!(text("say ho there"), Some("ho there".into()));
+}
+
+#[test]
 fn errors_point_and_help() {
     let cases: &[(&str, ErrorKind, usize, &str)] = &[
         ("", ErrorKind::Empty, 1, "no command"),
