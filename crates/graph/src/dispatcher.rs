@@ -10,11 +10,11 @@ use std::sync::Arc;
 use parshall_buffer::{BufferIndex, FRAME_SIZE, Flags, Frame, IF_MIXED, Meta, Pool};
 use parshall_counters::{DropReason, WorkerCounters};
 use parshall_device::RxQueue;
+use parshall_linux::clock::tsc;
 use parshall_rcu::Reader;
 use parshall_ring::{Consumer, Producer, ring};
 
 use crate::arc::{ArcEnd, Side};
-use crate::clock::tsc;
 use crate::node::{CONSUMED, CONTINUE, Ctx, DROP, Dispatch, Node, NodeId};
 use crate::pending::Pending;
 use crate::structure::{ArcPlace, Graph, GraphError};

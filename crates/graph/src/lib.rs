@@ -10,7 +10,6 @@
 #![allow(unsafe_code)]
 
 mod arc;
-mod clock;
 mod dispatcher;
 pub mod harness;
 mod node;
@@ -21,9 +20,9 @@ mod tx;
 mod worker;
 
 pub use arc::{ArcEnd, ArcSpec, Arcs, Feature, Side};
-pub use clock::{monotonic_ns, tsc};
 pub use dispatcher::{Dispatcher, RxSlot};
 pub use node::{CONSUMED, CONTINUE, Ctx, DROP, Dispatch, Node, NodeId, NodeKind, NodeSpec};
+pub use parshall_linux::clock::{monotonic_ns, tsc};
 pub use structure::{Graph, GraphError, Limits};
 pub use trace::{TRACE_BYTES, TraceRecord, hex_line};
 pub use worker::{Garbage, Worker, WorkerCommand, WorkerConfig, WorkerHandle};

@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 
 use parshall_counters::WorkerCounters;
 use parshall_device::{RxQueue, TxQueue};
+use parshall_linux::{affinity, clock::monotonic_ns};
 use parshall_ring::{Consumer, Producer, ring};
 
-use crate::clock::monotonic_ns;
 use crate::dispatcher::{Dispatcher, RxSlot};
 use crate::node::NodeId;
 use crate::trace::TraceRecord;
@@ -186,7 +186,8 @@ impl Worker {
 
     fn run(mut self) {
         if let Some(cpu) = self.config.cpu {
-            pin(cpu);
+            // A refusal (CPU offline or not allowed) leaves the worker unpinned; `show threads` says where it runs.
+            drop(affinity::pin(cpu));
         }
         self.dispatcher.reader.online();
         let mut idle = 0;
@@ -369,7 +370,7 @@ impl WorkerHandle {
         std::iter::from_fn(|| self.garbage.pop()).count()
     }
 
-    /// Whether every command was carried out.
+    /// Whether its thread is there.
     pub fn is_alive(&self) -> bool {
         self.thread.as_ref().is_some_and(|t| !t.is_finished())
     }
@@ -475,14 +476,6 @@ fn drain(fd: &OwnedFd) {
     unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
 }
 
-/// Pins the calling thread; a refusal (CPU offline, not allowed) leaves it unpinned.
-fn pin(cpu: usize) {
-    // SAFETY: cpu_set_t is plain bits, zero is a valid value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu < 8 * size_of::<libc::cpu_set_t>() {
-        // SAFETY: the index was checked against the set's size.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
-        // SAFETY: the set lives through the call and the length is its own.
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
-    }
-}
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;
