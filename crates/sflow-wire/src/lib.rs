@@ -8,7 +8,7 @@
 //! - [`datagram`]: [`Datagram`], which walks a received datagram lazily and trusts none of it.
 //! - [`dissect`]: what a sampled packet header shows: addresses, labels, ports.
 //! - [`reason`]: the drop reason numbers and names.
-//! - [`print`]: text, CSV and JSON output.
+//! - [`mod@print`]: text, CSV and JSON output.
 //! - [`pcap`]: takes UDP payloads out of capture files.
 //!
 //! The crate is pure: no clock, no socket, no thread. It follows `sflow_version_5.txt`, its errata and the discarded packet

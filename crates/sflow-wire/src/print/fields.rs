@@ -1,14 +1,12 @@
 //! The records as sflowtool shows them: most from their [`Layout`](crate::record::field::Layout), a few by hand.
 
+use super::joined::{Joined, words};
 use super::sink::Sink;
-use super::value::{Value, c_string, put_hex_lower, put_u32};
+use super::value::{Value, c_string};
 use super::walk::{Fault, Step, Walker};
 use crate::record::field::{Item, Show};
 use crate::record::{Adapter, CounterRecord, FlowRecord, SfpLane};
 use crate::types::{Address, Tag};
-
-/// sflowtool puts values together in buffers of 2048 characters, one of them for the end.
-const VALUE_ROOM: usize = 2047;
 
 const APP_STATUS: [&str; 11] = [
     "SUCCESS",
@@ -357,7 +355,7 @@ impl<S: Sink> Walker<'_, '_, S> {
             }
             text.numbers([w >> 12, w >> 9 & 7, w >> 8 & 1, w & 255].into_iter(), b'.');
         }
-        self.field(key, Value::Str(&text.0));
+        self.field(key, Value::Str(text.as_bytes()));
         Ok(())
     }
 
@@ -373,7 +371,7 @@ impl<S: Sink> Walker<'_, '_, S> {
             text.hex((w >> 16) as u16);
             text.numbers([w >> 13 & 7, w >> 12 & 1, w & 4095].into_iter(), b'.');
         }
-        self.field(key, Value::Str(&text.0));
+        self.field(key, Value::Str(text.as_bytes()));
         Ok(())
     }
 
@@ -399,7 +397,7 @@ impl<S: Sink> Walker<'_, '_, S> {
             }
         }
         if segments > 0 {
-            self.field(key, Value::Str(&text.0));
+            self.field(key, Value::Str(text.as_bytes()));
         }
         self.u32_field("dst_as", dst_as);
         self.u32_field("dst_peer_as", dst_peer_as);
@@ -410,7 +408,7 @@ impl<S: Sink> Walker<'_, '_, S> {
         if let Some(list) = self.word_list()? {
             let mut text = Joined::default();
             text.numbers(list.into_iter(), b'-');
-            self.field(key, Value::Str(&text.0));
+            self.field(key, Value::Str(text.as_bytes()));
         }
         Ok(())
     }
@@ -419,7 +417,7 @@ impl<S: Sink> Walker<'_, '_, S> {
     pub(crate) fn number_list(&mut self, key: &str, list: &[u32]) {
         let mut text = Joined::default();
         text.numbers(list.iter().copied(), b'-');
-        self.field(key, Value::Str(&text.0));
+        self.field(key, Value::Str(text.as_bytes()));
     }
 
     fn adapters(&mut self) -> Step {
@@ -493,73 +491,9 @@ impl<S: Sink> Walker<'_, '_, S> {
     }
 }
 
-fn words(bytes: &[u8]) -> impl DoubleEndedIterator<Item = u32> + '_ {
-    bytes
-        .chunks_exact(4)
-        .map(|c| u32::from_be_bytes([c[0], c[1], c[2], c[3]]))
-}
-
-/// A value put together from parts, which ends where sflowtool's buffer would.
-#[derive(Default)]
-struct Joined(Vec<u8>);
-
-impl Joined {
-    fn push(&mut self, text: &str) {
-        let room = VALUE_ROOM.saturating_sub(self.0.len());
-        self.0
-            .extend_from_slice(&text.as_bytes()[..text.len().min(room)]);
-    }
-
-    fn hex(&mut self, n: u16) {
-        if VALUE_ROOM + 1 - self.0.len() < 3 {
-            return;
-        }
-        self.0.extend_from_slice(b"0x");
-        let room = VALUE_ROOM.saturating_sub(self.0.len()) / 2;
-        put_hex_lower(&mut self.0, &n.to_be_bytes()[..room.min(2)]);
-    }
-
-    /// Numbers with a separator between; stops before the first that has no room.
-    fn numbers(&mut self, list: impl Iterator<Item = u32>, separator: u8) {
-        for (i, n) in list.enumerate() {
-            let before = self.0.len();
-            if i > 0 {
-                self.0.push(separator);
-            }
-            let digits_at = self.0.len();
-            put_u32(&mut self.0, n);
-            let digits = self.0.len() - digits_at;
-            if before + 1 + digits > VALUE_ROOM {
-                self.0.truncate(before);
-                return;
-            }
-        }
-    }
-
-    fn segment(&mut self, set: bool, asns: impl Iterator<Item = u32>) {
-        if set {
-            self.push("(");
-        }
-        self.numbers(asns, b'-');
-        if set {
-            self.push(")");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn joined_values_stop_at_the_room() {
-        let mut j = Joined::default();
-        j.numbers(core::iter::repeat_n(1_000_000_000, 500), b'-');
-        // 186 numbers of ten digits and 185 dashes; the next would end at character 2056.
-        assert_eq!(j.0.len(), 186 * 11 - 1);
-        j.push("((");
-        assert_eq!(j.0.len(), VALUE_ROOM);
-    }
 
     #[test]
     fn status_names() {

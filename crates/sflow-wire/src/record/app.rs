@@ -1,4 +1,4 @@
-//! Records about applications on a host: sockets, TCP state, HTTP, memcache, Java, transactions.
+//! Records about applications on a host: sockets, TCP state, HTTP, memcache, Java, transactions, virtual desktops.
 //!
 //! `sflow_host.txt`, `sflow_application.txt`, `sflow_http.txt`, `sflow_memcache.txt`, `sflow_jvm.txt`, `sflow_tcp_info.txt`.
 
@@ -371,5 +371,191 @@ records! {
         status_5xx: u32 => "http_status_5XX_count";
         /// Responses.
         other_status: u32 => "http_status_other_count";
+    }
+
+    /// Memcache server, first form (0:2200).
+    MemcacheCountersOld {
+        /// As `stats` of memcached names it.
+        uptime: u32 => "memcache_uptime";
+        /// As `stats` of memcached names it.
+        rusage_user: u32 => "memcache_rusage_user";
+        /// As `stats` of memcached names it.
+        rusage_system: u32 => "memcache_rusage_system";
+        /// As `stats` of memcached names it.
+        curr_connections: u32 => "memcache_curr_connections";
+        /// As `stats` of memcached names it.
+        total_connections: u32 => "memcache_total_connections";
+        /// As `stats` of memcached names it.
+        connection_structures: u32 => "memcache_connection_structures";
+        /// As `stats` of memcached names it.
+        cmd_get: u32 => "memcache_cmd_get";
+        /// As `stats` of memcached names it.
+        cmd_set: u32 => "memcache_cmd_set";
+        /// As `stats` of memcached names it.
+        cmd_flush: u32 => "memcache_cmd_flush";
+        /// As `stats` of memcached names it.
+        get_hits: u32 => "memcache_get_hits";
+        /// As `stats` of memcached names it.
+        get_misses: u32 => "memcache_get_misses";
+        /// As `stats` of memcached names it.
+        delete_misses: u32 => "memcache_delete_misses";
+        /// As `stats` of memcached names it.
+        delete_hits: u32 => "memcache_delete_hits";
+        /// As `stats` of memcached names it.
+        incr_misses: u32 => "memcache_incr_misses";
+        /// As `stats` of memcached names it.
+        incr_hits: u32 => "memcache_incr_hits";
+        /// As `stats` of memcached names it.
+        decr_misses: u32 => "memcache_decr_misses";
+        /// As `stats` of memcached names it.
+        decr_hits: u32 => "memcache_decr_hits";
+        /// As `stats` of memcached names it.
+        cas_misses: u32 => "memcache_cas_misses";
+        /// As `stats` of memcached names it.
+        cas_hits: u32 => "memcache_cas_hits";
+        /// As `stats` of memcached names it.
+        cas_badval: u32 => "memcache_cas_badval";
+        /// As `stats` of memcached names it.
+        auth_cmds: u32 => "memcache_auth_cmds";
+        /// As `stats` of memcached names it.
+        auth_errors: u32 => "memcache_auth_errors";
+        /// As `stats` of memcached names it.
+        bytes_read: u64 => "memcache_bytes_read";
+        /// As `stats` of memcached names it.
+        bytes_written: u64 => "memcache_bytes_written";
+        /// As `stats` of memcached names it.
+        limit_maxbytes: u32 => "memcache_limit_maxbytes";
+        /// As `stats` of memcached names it.
+        accepting_conns: u32 => "memcache_accepting_conns";
+        /// As `stats` of memcached names it.
+        listen_disabled_num: u32 => "memcache_listen_disabled_num";
+        /// As `stats` of memcached names it.
+        threads: u32 => "memcache_threads";
+        /// As `stats` of memcached names it.
+        conn_yields: u32 => "memcache_conn_yields";
+        /// As `stats` of memcached names it.
+        bytes: u64 => "memcache_bytes";
+        /// As `stats` of memcached names it.
+        curr_items: u32 => "memcache_curr_items";
+        /// As `stats` of memcached names it.
+        total_items: u32 => "memcache_total_items";
+        /// As `stats` of memcached names it.
+        evictions: u32 => "memcache_evictions";
+    }
+
+    /// Memcache server (0:2204).
+    MemcacheCounters {
+        /// As `stats` of memcached names it.
+        cmd_set: u32 => "memcache_cmd_set";
+        /// As `stats` of memcached names it.
+        cmd_touch: u32 => "memcache_cmd_touch";
+        /// As `stats` of memcached names it.
+        cmd_flush: u32 => "memcache_cmd_flush";
+        /// As `stats` of memcached names it.
+        get_hits: u32 => "memcache_get_hits";
+        /// As `stats` of memcached names it.
+        get_misses: u32 => "memcache_get_misses";
+        /// As `stats` of memcached names it.
+        delete_hits: u32 => "memcache_delete_hits";
+        /// As `stats` of memcached names it.
+        delete_misses: u32 => "memcache_delete_misses";
+        /// As `stats` of memcached names it.
+        incr_hits: u32 => "memcache_incr_hits";
+        /// As `stats` of memcached names it.
+        incr_misses: u32 => "memcache_incr_misses";
+        /// As `stats` of memcached names it.
+        decr_hits: u32 => "memcache_decr_hits";
+        /// As `stats` of memcached names it.
+        decr_misses: u32 => "memcache_decr_misses";
+        /// As `stats` of memcached names it.
+        cas_hits: u32 => "memcache_cas_hits";
+        /// As `stats` of memcached names it.
+        cas_misses: u32 => "memcache_cas_misses";
+        /// As `stats` of memcached names it.
+        cas_badval: u32 => "memcache_cas_badval";
+        /// As `stats` of memcached names it.
+        auth_cmds: u32 => "memcache_auth_cmds";
+        /// As `stats` of memcached names it.
+        auth_errors: u32 => "memcache_auth_errors";
+        /// As `stats` of memcached names it.
+        threads: u32 => "memcache_threads";
+        /// As `stats` of memcached names it.
+        conn_yields: u32 => "memcache_conn_yields";
+        /// As `stats` of memcached names it.
+        listen_disabled_num: u32 => "memcache_listen_disabled_num";
+        /// As `stats` of memcached names it.
+        curr_connections: u32 => "memcache_curr_connections";
+        /// As `stats` of memcached names it.
+        rejected_connections: u32 => "memcache_rejected_connections";
+        /// As `stats` of memcached names it.
+        total_connections: u32 => "memcache_total_connections";
+        /// As `stats` of memcached names it.
+        connection_structures: u32 => "memcache_connection_structures";
+        /// As `stats` of memcached names it.
+        evictions: u32 => "memcache_evictions";
+        /// As `stats` of memcached names it.
+        reclaimed: u32 => "memcache_reclaimed";
+        /// As `stats` of memcached names it.
+        curr_items: u32 => "memcache_curr_items";
+        /// As `stats` of memcached names it.
+        total_items: u32 => "memcache_total_items";
+        /// As `stats` of memcached names it.
+        bytes_read: u64 => "memcache_bytes_read";
+        /// As `stats` of memcached names it.
+        bytes_written: u64 => "memcache_bytes_written";
+        /// As `stats` of memcached names it.
+        bytes: u64 => "memcache_bytes";
+        /// As `stats` of memcached names it.
+        limit_maxbytes: u64 => "memcache_limit_maxbytes";
+    }
+
+    /// Virtual desktops (0:2205).
+    Vdi {
+        /// Of the sessions now or, where it counts, so far.
+        sessions_current: u32 => "vdi_sessions_current";
+        /// Of the sessions now or, where it counts, so far.
+        sessions_total: u32 => "vdi_sessions_total";
+        /// Of the sessions now or, where it counts, so far.
+        sessions_duration: u32 => "vdi_sessions_duration";
+        /// Of the sessions now or, where it counts, so far.
+        rx_bytes: u32 => "vdi_rx_bytes";
+        /// Of the sessions now or, where it counts, so far.
+        tx_bytes: u32 => "vdi_tx_bytes";
+        /// Of the sessions now or, where it counts, so far.
+        rx_packets: u32 => "vdi_rx_packets";
+        /// Of the sessions now or, where it counts, so far.
+        tx_packets: u32 => "vdi_tx_packets";
+        /// Of the sessions now or, where it counts, so far.
+        rx_packets_lost: u32 => "vdi_rx_packets_lost";
+        /// Of the sessions now or, where it counts, so far.
+        tx_packets_lost: u32 => "vdi_tx_packets_lost";
+        /// Of the sessions now or, where it counts, so far.
+        rtt_min_ms: u32 => "vdi_rtt_min_ms";
+        /// Of the sessions now or, where it counts, so far.
+        rtt_max_ms: u32 => "vdi_rtt_max_ms";
+        /// Of the sessions now or, where it counts, so far.
+        rtt_avg_ms: u32 => "vdi_rtt_avg_ms";
+        /// Of the sessions now or, where it counts, so far.
+        audio_rx_bytes: u32 => "vdi_audio_rx_bytes";
+        /// Of the sessions now or, where it counts, so far.
+        audio_tx_bytes: u32 => "vdi_audio_tx_bytes";
+        /// Of the sessions now or, where it counts, so far.
+        audio_tx_limit: u32 => "vdi_audio_tx_limit";
+        /// Of the sessions now or, where it counts, so far.
+        img_rx_bytes: u32 => "vdi_img_rx_bytes";
+        /// Of the sessions now or, where it counts, so far.
+        img_tx_bytes: u32 => "vdi_img_tx_bytes";
+        /// Of the sessions now or, where it counts, so far.
+        img_frames: u32 => "vdi_img_frames";
+        /// Of the sessions now or, where it counts, so far.
+        img_qual_min: u32 => "vdi_img_qual_min";
+        /// Of the sessions now or, where it counts, so far.
+        img_qual_max: u32 => "vdi_img_qual_max";
+        /// Of the sessions now or, where it counts, so far.
+        img_qual_avg: u32 => "vdi_img_qual_avg";
+        /// Of the sessions now or, where it counts, so far.
+        usb_rx_bytes: u32 => "vdi_usb_rx_bytes";
+        /// Of the sessions now or, where it counts, so far.
+        usb_tx_bytes: u32 => "vdi_usb_tx_bytes";
     }
 }

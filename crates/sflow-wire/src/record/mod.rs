@@ -1,6 +1,6 @@
 //! Every flow and counter record as a typed structure.
 //!
-//! The structures are declared in the family files with [`field::records!`]-style declarations: fields in wire order, each with the name
+//! The structures are declared in the family files by the `records!` macro of [`field`]: fields in wire order, each with the name
 //! printers show. From the one declaration come the struct, its encoder, its decoder and the [`field::Layout`] that printers walk.
 //! The two enums here assign the tags. To add a record: declare it in its family file, add one line below.
 
@@ -9,6 +9,7 @@ pub mod counter;
 pub mod field;
 pub mod flow;
 pub mod host;
+mod list;
 pub mod wireless;
 
 #[cfg(test)]
