@@ -84,15 +84,22 @@ fn measure<A: Addr>(prefixes: &[Prefix<A>], spread: fn(Prefix<A>, u64) -> A) {
     let mut reader = domain.register().expect("a reader");
     reader.online();
     println!(
-        "{} routes in {load:.3} s; {:.1} bytes a route ({:.1} in the table); nodes {} B",
+        "{} routes in {load:.3} s; {:.1} bytes a route",
         table.len(),
-        tables.memory() as f64 / table.len() as f64,
-        table.memory() as f64 / table.len() as f64,
-        table.memory()
+        tables.memory() as f64 / table.len() as f64
     );
     for n in [256, 16_384, 1 << 20] {
         let mut dest = || spread(prefixes[random.below(prefixes.len())], random.next());
         let dests: Vec<A> = (0..n).map(|_| dest()).collect();
+        let wrong = dests.iter().filter(|a| {
+            let right = table.longest_match(**a).map_or(Dpo::MISS, |(_, dpo)| dpo);
+            table.lookup(&reader, **a) != right
+        });
+        assert_eq!(
+            wrong.count(),
+            0,
+            "lookups that differ from control's own map"
+        );
         let (one, batch) = lookups(&table, &reader, &dests);
         println!(
             "{n:8} destinations: {:.1} M/s, in batches {:.1} M/s",

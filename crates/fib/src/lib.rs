@@ -14,6 +14,7 @@
 mod addr;
 mod adjacency;
 mod arena;
+mod change;
 mod dpo;
 mod error;
 mod imposition;

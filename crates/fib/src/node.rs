@@ -75,7 +75,7 @@ impl<'a> Node<'a> {
     /// # Safety
     /// `base` is that of the arena which the entry was allocated from, and the node's
     /// block is not freed during `'a`.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn at(base: *const u8, entry: Entry) -> Node<'a> {
         debug_assert!(entry.is_node());
         let head = base.wrapping_add(entry.at() as usize * UNIT).cast();
@@ -86,13 +86,13 @@ impl<'a> Node<'a> {
     }
 
     /// The entry of a slot.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(self, slot: u8) -> Entry {
         Entry(self.word(slot).load(Ordering::Acquire))
     }
 
     /// The word that holds the entry of a slot.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn word(self, slot: u8) -> &'a AtomicU32 {
         let (i, bit) = (usize::from(slot >> 6), u32::from(slot & 63));
         let upto = self.head.bitmap[i] & (u64::MAX >> (63 - bit));
