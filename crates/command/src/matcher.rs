@@ -6,17 +6,17 @@
 
 use crate::error::{ErrorKind, ParseError, shown};
 use crate::kind::{Accept, Kind, Names, Rank};
-use crate::program::Instr;
+use crate::program::{Instr, SETS};
 use crate::token::{Token, TokenKind};
 use crate::value::{Args, Value};
 
 /// One reading of the line so far.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread {
     pub(crate) spec: usize,
     pub(crate) pc: usize,
     /// Used options, one bit mask for each set of the pattern.
-    used: Vec<u64>,
+    used: [u64; SETS],
     /// Last event of this reading in the arena.
     last: Option<usize>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Thread {
 impl Thread {
     /// The same reading at another place.
     fn at(&self, pc: usize) -> Thread {
-        Thread { pc, ..self.clone() }
+        Thread { pc, ..*self }
     }
 }
 
@@ -68,12 +68,12 @@ struct Reading {
 }
 
 impl<'t> Matcher<'t> {
-    /// The readings of the empty line, from the entries (pc, set slots) of all commands.
-    pub(crate) fn start(code: &'t [Instr], entries: &[(usize, usize)]) -> Start {
+    /// The readings of the empty line, from the entries of all commands.
+    pub(crate) fn start(code: &'t [Instr], entries: &[usize]) -> Start {
         let mut matcher = Matcher::begin(code, &Start::default(), None);
-        for (spec, &(pc, slots)) in entries.iter().enumerate() {
+        for (spec, &pc) in entries.iter().enumerate() {
             let from = matcher.threads.len();
-            let used = vec![0; slots];
+            let used = [0; SETS];
             matcher.follow(
                 Thread {
                     spec,
@@ -101,7 +101,7 @@ impl<'t> Matcher<'t> {
             (Instr::Word(word), Some(token)) => begins(word, token),
             _ => true,
         };
-        let mut threads: Vec<Thread> = start.threads.iter().filter(may_begin).cloned().collect();
+        let mut threads: Vec<Thread> = start.threads.iter().filter(may_begin).copied().collect();
         if threads.is_empty() {
             threads.clone_from(&start.threads);
         }
@@ -122,7 +122,7 @@ impl<'t> Matcher<'t> {
     /// before `from` belong to other commands and need no comparison.
     fn follow(&mut self, start: Thread, from: usize) {
         let code = self.code;
-        let mut visited: Vec<(usize, Vec<u64>)> = Vec::new();
+        let mut visited: Vec<(usize, [u64; SETS])> = Vec::new();
         let mut stack = vec![start];
         while let Some(mut thread) = stack.pop() {
             let instr = &code[thread.pc];
@@ -139,7 +139,7 @@ impl<'t> Matcher<'t> {
             {
                 continue;
             }
-            visited.push((thread.pc, thread.used.clone()));
+            visited.push((thread.pc, thread.used));
             // The stack is last in, first out: the preferred way goes on top.
             match instr {
                 Instr::Split(targets) => {
@@ -200,7 +200,7 @@ impl<'t> Matcher<'t> {
             return Err(ParseError::new(kind, source, token.start, why));
         }
         if let Some((index, event)) = found.rest {
-            let mut thread = self.threads[index].clone();
+            let mut thread = self.threads[index];
             self.record(&mut thread, event);
             self.rest = Some(thread);
         }
@@ -217,7 +217,7 @@ impl<'t> Matcher<'t> {
         let old = std::mem::take(&mut self.threads);
         let mut from = (usize::MAX, 0);
         for (index, event) in taken {
-            let mut thread = old[index].clone();
+            let mut thread = old[index];
             if from.0 != thread.spec {
                 from = (thread.spec, self.threads.len());
             }

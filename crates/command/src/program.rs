@@ -38,14 +38,16 @@ pub(crate) enum Instr {
     Match,
 }
 
-/// Appends the code of a pattern; gives the entry and how many set slots it needs.
-pub(crate) fn compile(items: &[Item], code: &mut Vec<Instr>) -> (usize, usize) {
+/// Any-order sets a pattern may have: each thread keeps a mask for each.
+pub(crate) const SETS: usize = 4;
+
+/// Appends the code of a pattern; gives the entry, or nothing if it has more sets than [`SETS`].
+pub(crate) fn compile(items: &[Item], code: &mut Vec<Instr>) -> Option<usize> {
     let entry = code.len();
     let mut compiler = Compiler { code, slots: 0 };
     compiler.sequence(items);
     compiler.code.push(Instr::Match);
-    let slots = compiler.slots;
-    (entry, slots)
+    (compiler.slots <= SETS).then_some(entry)
 }
 
 struct Compiler<'a> {

@@ -62,7 +62,11 @@ impl<H> CommandTable<H> {
                     why: "it is there twice".into(),
                 });
             }
-            entries.push(program::compile(&tree, &mut code));
+            let too_many = || PatternError {
+                pattern: spec.pattern.to_owned(),
+                why: format!("it has more than {} sets", program::SETS),
+            };
+            entries.push(program::compile(&tree, &mut code).ok_or_else(too_many)?);
             trees.push(tree);
         }
         let start = Matcher::start(&code, &entries);

@@ -288,18 +288,24 @@ fn a_very_long_line_is_linear_and_does_not_recurse() {
 }
 
 #[test]
-fn twice_the_same_pattern_is_refused() {
-    let spec = CommandSpec {
-        pattern: "show version",
+fn patterns_that_cannot_work_are_refused() {
+    let spec = |pattern| CommandSpec {
+        pattern,
         help: "",
         detail: "",
         params: &[],
         handler: (),
     };
-    let error = CommandTable::new(vec![spec.clone(), spec])
-        .map(|_| ())
-        .expect_err("twice");
-    assert!(error.to_string().contains("twice"));
+    let refusal = |patterns: &[&'static str]| {
+        CommandTable::new(patterns.iter().map(|p| spec(p)).collect())
+            .map(|_| ())
+            .expect_err("refused")
+            .to_string()
+    };
+    assert!(refusal(&["show version", "show version"]).contains("twice"));
+    assert!(
+        refusal(&["a [*b|c] d [*b|c] e [*b|c] f [*b|c] g [*b|c]"]).contains("more than 4 sets")
+    );
 }
 
 /// The slow reference for abbreviation: a prefix of a word is unique if no other word of the same
