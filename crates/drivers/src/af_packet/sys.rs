@@ -214,7 +214,8 @@ pub(super) fn send_ring(
     make_ring(fd, PACKET_TX_RING, Shape::new(slot, slots), name)
 }
 
-/// Asks for large socket memory: by privilege, or as much as the system's limit allows.
+/// Asks for large socket memory: by privilege, or as much as the system's limit allows. In a user
+/// namespace that is `net.core.rmem_max`: a few super-frames at once; more are counted as missed.
 fn buffer_size(fd: &OwnedFd, force: libc::c_int, polite: libc::c_int) {
     if set(fd, libc::SOL_SOCKET, force, SOCKET_BUFFER).is_err() {
         let _ = set(fd, libc::SOL_SOCKET, polite, SOCKET_BUFFER);
