@@ -50,11 +50,18 @@ const RANKS: &[(u8, &[&str])] = &[
 const TOOLS: &[&str] = &["xtask"];
 
 /// Edges allowed within a rank: from, to, why.
-const SAME_RANK: &[(&str, &str, &str)] = &[(
-    "parshall-device",
-    "parshall-counters",
-    "a queue names the reason of each packet it drops, from the one reason list",
-)];
+const SAME_RANK: &[(&str, &str, &str)] = &[
+    (
+        "parshall-device",
+        "parshall-counters",
+        "a queue names the reason of each packet it drops, from the one reason list",
+    ),
+    (
+        "parshall-lab",
+        "parshall-cli",
+        "the laboratory gives its router commands over the socket, as a person would",
+    ),
+];
 
 /// One dependency as `cargo metadata` gives it.
 #[derive(Debug)]
