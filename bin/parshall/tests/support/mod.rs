@@ -1,0 +1,244 @@
+//! Namespaces, links, processes and routers for end-to-end tests. Everything made here is taken down
+//! again when its value is dropped, also when a test fails.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A network namespace of this test run.
+pub struct Netns {
+    /// Its name.
+    pub name: String,
+}
+
+impl Netns {
+    /// Makes a namespace with its loopback up.
+    pub fn new(role: &str) -> Netns {
+        let name = format!("pt{}-{}-{role}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        must("ip", &["netns", "add", &name]);
+        let ns = Netns { name };
+        ns.ip("link set lo up");
+        ns
+    }
+
+    /// `ip` inside the namespace; `args` are separated by blanks.
+    pub fn ip(&self, args: &str) -> String {
+        let mut all = vec!["-n", &self.name];
+        all.extend(args.split_whitespace());
+        must("ip", &all)
+    }
+
+    /// A command inside the namespace; `line` is separated by blanks.
+    pub fn command(&self, line: &str) -> Command {
+        let mut words = line.split_whitespace();
+        let mut c = Command::new("ip");
+        c.args(["netns", "exec", &self.name]).args(words.by_ref());
+        c.stdin(Stdio::null());
+        c
+    }
+
+    /// Runs a command inside the namespace; its output, whatever its status.
+    pub fn try_run(&self, line: &str) -> (bool, String) {
+        let out = self.command(line).output().unwrap_or_else(|e| panic!("{line}: {e}"));
+        (out.status.success(), text(&out))
+    }
+
+    /// Runs a command inside the namespace that has to succeed; its output.
+    pub fn run(&self, line: &str) -> String {
+        let (ok, out) = self.try_run(line);
+        assert!(ok, "in {}: {line} failed:\n{out}", self.name);
+        out
+    }
+
+    /// Runs a command until it succeeds, for at most `seconds`.
+    pub fn eventually(&self, line: &str, seconds: u64) -> String {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        loop {
+            let (ok, out) = self.try_run(line);
+            if ok {
+                return out;
+            }
+            assert!(Instant::now() < end, "in {}: {line} still fails after {seconds} s:\n{out}", self.name);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Starts a process inside the namespace that is ended with the value.
+    pub fn spawn(&self, line: &str) -> Process {
+        let child = self.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Process { child: child.unwrap_or_else(|e| panic!("{line}: {e}")) }
+    }
+
+    /// Sets a sysctl inside the namespace.
+    pub fn sysctl(&self, setting: &str) {
+        self.run(&format!("sysctl -qw {setting}"));
+    }
+}
+
+impl Drop for Netns {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
+    }
+}
+
+/// A running process, ended on drop.
+pub struct Process {
+    child: Child,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Connects two namespaces by a veth pair; both ends up.
+pub fn connect(a: &Netns, a_if: &str, b: &Netns, b_if: &str) {
+    must("ip", &["link", "add", a_if, "netns", &a.name, "type", "veth", "peer", "name", b_if, "netns", &b.name]);
+    a.ip(&format!("link set {a_if} up"));
+    b.ip(&format!("link set {b_if} up"));
+}
+
+/// Makes an end of a link a router port: the kernel must not speak on it.
+pub fn router_port(ns: &Netns, interface: &str) {
+    ns.sysctl(&format!("net.ipv6.conf.{interface}.disable_ipv6=1"));
+}
+
+/// Gives a host an address on an interface and default routes through the router.
+pub fn host(ns: &Netns, interface: &str, v4: &str, v6: &str, via4: &str, via6: &str) {
+    ns.ip(&format!("addr add {v4} dev {interface}"));
+    ns.ip(&format!("addr add {v6} dev {interface} nodad"));
+    ns.ip(&format!("route add default via {via4}"));
+    ns.ip(&format!("-6 route add default via {via6}"));
+}
+
+/// A Parshall process.
+pub struct Router {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Router {
+    /// Starts a router inside a namespace with these commands, and waits until it answers.
+    pub fn start(ns: &Netns, commands: &[&str]) -> Router {
+        let mut config = String::from("cli:\n  socket: SOCKET\nworkers: 1\nbuffers: 16384\ncommands:\n");
+        for c in commands {
+            writeln!(config, "  - {}", serde_json::to_string(c).unwrap()).unwrap();
+        }
+        Router::start_with(ns, &config)
+    }
+
+    /// Starts a router inside a namespace with this configuration; the word SOCKET in it stands for the
+    /// path of its command socket.
+    pub fn start_with(ns: &Netns, config: &str) -> Router {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("router.yaml");
+        let socket = dir.path().join("cli.sock");
+        std::fs::write(&path, config.replace("SOCKET", &socket.display().to_string())).unwrap();
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let line = format!("{} run -c {}", parshall().display(), path.display());
+        let child = ns.command(&line).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let mut router = Router { child, dir };
+        let end = Instant::now() + Duration::from_secs(20);
+        while !router.try_ctl("show version").0 {
+            let gone = router.child.try_wait().unwrap();
+            assert!(gone.is_none() && Instant::now() < end, "router does not answer:\n{}", router.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        router
+    }
+
+    /// Path of the command socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("cli.sock")
+    }
+
+    /// What the router logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    fn ctl_command(&self) -> Command {
+        let mut c = Command::new(parshall());
+        c.args(["ctl", "--socket"]).arg(self.socket()).stdin(Stdio::null());
+        c
+    }
+
+    /// A command; whether it worked, and its output.
+    pub fn try_ctl(&self, line: &str) -> (bool, String) {
+        let out = self.ctl_command().args(line.split_whitespace()).output().unwrap();
+        (out.status.success(), text(&out))
+    }
+
+    /// A command that has to work; its output.
+    pub fn ctl(&self, line: &str) -> String {
+        let (ok, out) = self.try_ctl(line);
+        assert!(ok, "{line}: {out}\n{}", self.log());
+        out
+    }
+
+    /// A command's answer as data.
+    pub fn json(&self, line: &str) -> serde_json::Value {
+        let out = self.ctl_command().arg("--json").args(line.split_whitespace()).output().unwrap();
+        assert!(out.status.success(), "{line}: {}", text(&out));
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{line}: {e}: {}", text(&out)))
+    }
+
+    /// Ends the router by signal and says whether it ended well.
+    pub fn stop(mut self) -> bool {
+        self.terminate()
+    }
+
+    fn terminate(&mut self) -> bool {
+        // `ip netns exec` replaces itself by the router, so the child is the router.
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status.success();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        false
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.terminate();
+        }
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "router log:\n{}", self.log());
+        }
+    }
+}
+
+/// The binary under test.
+pub fn parshall() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_parshall"))
+}
+
+/// Runs a command that has to succeed; its output.
+pub fn must(program: &str, args: &[&str]) -> String {
+    let out = Command::new(program).args(args).output();
+    let out = out.unwrap_or_else(|e| panic!("{program} is needed for this test (see tests/setup.sh): {e}"));
+    assert!(out.status.success(), "{program} {}: {}", args.join(" "), text(&out));
+    text(&out)
+}
+
+fn text(out: &Output) -> String {
+    let mut t = String::from_utf8_lossy(&out.stdout).into_owned();
+    t.push_str(&String::from_utf8_lossy(&out.stderr));
+    t
+}
