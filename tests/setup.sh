@@ -9,7 +9,6 @@ needs=(
   ping:iputils-ping        # reachability, ICMP errors, path MTU
   traceroute:traceroute    # TTL and hop limit handling
   iperf3:iperf3            # TCP and UDP through the router
-  tcpdump:tcpdump          # captures on the far side
   tshark:tshark            # an independent judge of every datagram and packet we emit
 )
 
