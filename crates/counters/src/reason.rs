@@ -32,6 +32,7 @@ reasons! {
     EthernetTooShort, "ethernet_too_short", "frame shorter than an Ethernet header", 324;
     NotOurMac, "l3_mac_mismatch", "destination MAC is not ours", 305;
     SourceMacMulticast, "src_mac_multicast", "source MAC is multicast", 263;
+    UnicastInGroupFrame, "uc_dip_over_mc_dmac", "unicast IP packet in a multicast or broadcast frame", 271;
     UnknownEthertype, "unknown_ethertype", "unknown Ethernet type", 270;
     UnknownVlan, "unknown_vlan", "no sub-interface for this VLAN", 265;
     LlcUnsupported, "llc_unsupported", "LLC/SNAP frame not handled", 308;
@@ -45,7 +46,7 @@ reasons! {
     Ip4BadChecksum, "ip4_bad_checksum", "IPv4 header checksum wrong", 275;
     Ip4TtlExpired, "ip4_ttl_expired", "IPv4 TTL expired", 257;
     Ip4NotEnabled, "ip4_not_enabled", "IPv4 is not enabled on the interface", 325;
-    Ip4SourceInvalid, "ip4_source_invalid", "IPv4 source is multicast, broadcast or loopback", 273;
+    Ip4SourceInvalid, "ip4_source_invalid", "IPv4 source is unspecified, multicast, broadcast or loopback", 273;
     Ip4DestinationInvalid, "ip4_destination_invalid", "IPv4 destination is loopback or class E", 272;
     Ip4Multicast, "ip4_multicast", "IPv4 multicast is not forwarded", 281;
     // IPv6 input (RFC 8200).
@@ -54,7 +55,7 @@ reasons! {
     Ip6BadLength, "ip6_bad_length", "IPv6 payload length wrong", 275;
     Ip6HopLimitExpired, "ip6_hop_limit_expired", "IPv6 hop limit expired", 257;
     Ip6NotEnabled, "ip6_not_enabled", "IPv6 is not enabled on the interface", 326;
-    Ip6SourceInvalid, "ip6_source_invalid", "IPv6 source is multicast or loopback", 273;
+    Ip6SourceInvalid, "ip6_source_invalid", "IPv6 source is unspecified, multicast or loopback", 273;
     Ip6DestinationInvalid, "ip6_destination_invalid", "IPv6 destination is unspecified or loopback", 272;
     Ip6Multicast, "ip6_multicast", "IPv6 multicast is not forwarded", 281;
     Ip6LinkLocal, "ip6_link_local", "IPv6 link-local addresses are not forwarded", 299;

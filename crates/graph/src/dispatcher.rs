@@ -598,7 +598,10 @@ impl Dispatcher {
         for &b in frame.packets() {
             let m = self.pool.meta(b);
             self.counters.drop_at(m.drop_node, m.reason, 1);
-            if let Some(c) = self.counters.interface(m.rx_if) {
+            // What the router made of a received packet (an answer, an error) was not itself received.
+            if !m.flags.has(Flags::ORIGINATED)
+                && let Some(c) = self.counters.interface(m.rx_if)
+            {
                 c.rx_drops.add(1);
             }
         }

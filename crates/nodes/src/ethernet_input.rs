@@ -7,12 +7,12 @@
 //! differences is classified packet by packet.
 //!
 //! Drop reasons: `ethernet_too_short`, `l3_mac_mismatch`, `src_mac_multicast`, `unknown_ethertype`,
-//! `unknown_vlan`, `llc_unsupported`, `interface_gone`.
+//! `unknown_vlan`, `llc_unsupported`, `interface_gone`, `uc_dip_over_mc_dmac`.
 
 use std::sync::Arc;
 
-use parshall_buffer::{BufferIndex, Frame, IF_MIXED};
-use parshall_counters::DropReason;
+use parshall_buffer::{BufferIndex, Frame, IF_MIXED, Pool};
+use parshall_counters::{DropReason, WorkerCounters};
 use parshall_graph::{Ctx, Dispatch, Node, NodeSpec, TraceRecord};
 
 use crate::state::{IfView, Shared, if_flags};
@@ -126,27 +126,25 @@ fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped:
     let rx_if = m.rx_if;
     let h: [u8; 16] = *cx.pool.peek(b, 0);
     let dst = u64::from_le_bytes([h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]]) & MAC_MASK;
-    if dst & GROUP != 0
-        && let Some(c) = cx.counters.interface(rx_if)
-    {
-        if dst == MAC_MASK {
-            c.rx_broadcast.add(1)
-        } else {
-            c.rx_multicast.add(1)
-        }
-    }
-    if !view.has(if_flags::EXISTS) {
-        return cx.drop_packet(i, b, DropReason::InterfaceGone);
-    }
+    let group = dst & GROUP != 0;
     if view.has(if_flags::XCONNECT) {
         cx.next[i] = L2_INPUT;
         return;
     }
-    if dst != view.mac && dst & GROUP == 0 && !view.has(if_flags::PROMISC) {
+    if group {
+        count_group(cx.counters, rx_if, dst == MAC_MASK);
+    }
+    if !view.has(if_flags::EXISTS) {
+        return cx.drop_packet(i, b, DropReason::InterfaceGone);
+    }
+    if dst != view.mac && !group && !view.has(if_flags::PROMISC) {
         return cx.drop_packet(i, b, DropReason::NotOurMac);
     }
     if u64::from(h[6]) & GROUP != 0 {
         return cx.drop_packet(i, b, DropReason::SourceMacMulticast);
+    }
+    if group && is_unicast_ip(cx.pool, b, ethertype(&h)) {
+        return cx.drop_packet(i, b, DropReason::UnicastInGroupFrame);
     }
     let m = cx.pool.meta_mut(b);
     m.data += HEADER;
@@ -160,6 +158,28 @@ fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped:
         0x8100 | 0x88A8 | 0x9100 => cx.drop_packet(i, b, DropReason::UnknownVlan),
         ..0x0600 => cx.drop_packet(i, b, DropReason::LlcUnsupported),
         _ => cx.drop_packet(i, b, DropReason::UnknownEthertype),
+    }
+}
+
+/// Whether a frame holds an IP packet to one host: in a frame to a group that is nobody's to forward (RFC
+/// 1812 section 5.3.4), nor to answer.
+fn is_unicast_ip(pool: &Pool, b: BufferIndex, ethertype: u16) -> bool {
+    let at = usize::from(HEADER);
+    match ethertype {
+        0x0800 => pool.head::<1>(b, at + 16).is_some_and(|a| a[0] < 224),
+        0x86DD => pool.head::<1>(b, at + 24).is_some_and(|a| a[0] != 0xFF),
+        _ => false,
+    }
+}
+
+/// Counts a frame received for a group.
+pub fn count_group(counters: &WorkerCounters, rx_if: u32, broadcast: bool) {
+    if let Some(c) = counters.interface(rx_if) {
+        if broadcast {
+            c.rx_broadcast.add(1)
+        } else {
+            c.rx_multicast.add(1)
+        }
     }
 }
 

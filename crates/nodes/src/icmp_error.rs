@@ -30,6 +30,8 @@ const TTL: u8 = 64;
 /// Errors a worker sends at most, per second and at once (RFC 1812 section 4.3.2.8).
 const RATE: u64 = 1000;
 const BURST: u64 = 100;
+/// Time between two errors at that rate, in ns.
+const INTERVAL: u64 = 1_000_000_000 / RATE;
 
 /// Which error to send: written into the packet's scratch words by [`ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,24 +147,25 @@ impl Limit {
     }
 
     fn take(&mut self, now: u64) -> bool {
-        let more = now.saturating_sub(self.filled).saturating_mul(RATE) / 1_000_000_000;
-        if more != 0 {
-            self.tokens = BURST.min(self.tokens.saturating_add(more));
-            self.filled = now;
-        }
+        let more = now.saturating_sub(self.filled) / INTERVAL;
+        self.tokens = BURST.min(self.tokens.saturating_add(more));
+        // The part of an interval that is left over counts next time.
+        self.filled += more * INTERVAL;
         let ok = self.tokens != 0;
         self.tokens -= u64::from(ok);
         ok
     }
 }
 
-/// Whether the packet may be answered as far as the link is concerned: received, and not as a group frame.
+/// Whether the packet may be answered as far as the link is concerned: received, not made by the router
+/// itself, and not in a frame to a group.
 fn came_alone(cx: &Ctx<'_>, b: BufferIndex) -> bool {
     let (m, room) = cx.pool.parts(b);
     let group = room
         .get(usize::from(m.l2))
         .is_some_and(|first| first & 1 != 0);
-    m.rx_if != IF_NONE && !m.flags.has(Flags::NO_ICMP_ERROR) && (m.l2 == m.l3 || !group)
+    let forbidden = m.flags.has(Flags::ORIGINATED) || m.flags.has(Flags::NO_ICMP_ERROR);
+    m.rx_if != IF_NONE && !forbidden && (m.l2 == m.l3 || !group)
 }
 
 /// Counts the packet as dropped and makes its buffer a packet of the router, cut to `keep` bytes and with

@@ -1,12 +1,12 @@
 //! `ip4-input`: the header checks of RFC 1812 section 5.2.2 and the address checks of section 5.3.7.
 //!
-//! Version, header length, total length, checksum and TTL must be right; link-layer padding is cut off;
-//! packets with impossible addresses are dropped. All checks of a plain 20-byte header are gathered in
-//! one value, so a good packet takes one branch.
+//! Version, header length, total length and checksum must be right; link-layer padding is cut off; packets
+//! with impossible addresses are dropped. A TTL of 0 is no fault here: the packet may be for the router
+//! (section 4.2.2.9). All checks of a plain 20-byte header are gathered in one value, so a good packet
+//! takes one branch.
 //!
 //! Drop reasons: `ip4_too_short`, `ip4_bad_version`, `ip4_bad_header_length`, `ip4_bad_length`,
-//! `ip4_bad_checksum`, `ip4_ttl_expired`, `ip4_source_invalid`, `ip4_destination_invalid`,
-//! `ip4_multicast`, `ip4_not_enabled`.
+//! `ip4_bad_checksum`, `ip4_source_invalid`, `ip4_destination_invalid`, `ip4_not_enabled`.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const DST_GROUP: u8 = 4;
 /// By first octet, what an address may not be (RFC 1122 section 3.2.1.3, RFC 5735).
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
-    class[0] = DST_BAD;
+    class[0] = SRC_BAD | DST_BAD;
     class[127] = SRC_BAD | DST_BAD;
     let mut i = 224;
     while i < 256 {
@@ -83,7 +83,7 @@ fn plain_and_good(pool: &Pool, b: BufferIndex) -> bool {
     let total = u32::from(u16::from_be_bytes([h[2], h[3]]));
     let mut wrong = u32::from(h[0] ^ 0x45);
     wrong |= total ^ m.total_len();
-    wrong |= u32::from(m.len < 20) | u32::from(h[8] == 0);
+    wrong |= u32::from(m.len < 20);
     wrong |= u32::from(
         CLASS[usize::from(h[12])] & SRC_BAD | CLASS[usize::from(h[16])] & (DST_BAD | DST_GROUP),
     );
@@ -137,9 +137,6 @@ pub fn check(pool: &mut Pool, b: BufferIndex) -> Result<bool, DropReason> {
         return Err(DropReason::Ip4BadLength);
     }
     pool.trim(b, total);
-    if h[8] == 0 {
-        return Err(DropReason::Ip4TtlExpired);
-    }
     let (src, dst) = (CLASS[usize::from(h[12])], CLASS[usize::from(h[16])]);
     if src & SRC_BAD != 0 {
         return Err(DropReason::Ip4SourceInvalid);

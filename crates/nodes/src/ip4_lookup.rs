@@ -105,7 +105,6 @@ impl Ip4Lookup {
                 }
                 DpoKind::LookupIp4 => {
                     let dst = u32::from_be_bytes(*cx.pool.peek(b, 16));
-                    cx.pool.meta_mut(b).table = dpo.index();
                     self.shared.ip4.get(cx.rcu, dpo.index()).lookup(cx.rcu, dst)
                 }
                 _ => return Some(dpo),

@@ -97,9 +97,10 @@ fn rewrite_plain(cx: &mut Ctx<'_>, b: BufferIndex, adj: &Adjacency) -> Option<u3
         return None;
     }
     h[8] = ttl - 1;
-    // RFC 1624 equation 3 for a TTL one lower: the checksum grows by 0x0100, with end-around carry.
+    // RFC 1624 equation 3 for a TTL one lower: the checksum grows by 0x0100, with end-around carry. 0xFFFF
+    // carries, too: a checksum is never that, since no header is all zeros.
     let sum = u32::from(u16::from_be_bytes([h[10], h[11]])) + 0x0100;
-    let sum = (sum + (sum >> 16)) as u16;
+    let sum = (sum + u32::from(sum >= 0xFFFF)) as u16;
     [h[10], h[11]] = sum.to_be_bytes();
     push_header(cx.pool, b, adj);
     Some(adj.tx_if())

@@ -1,10 +1,12 @@
 //! `ip6-input`: the header checks of RFC 8200 section 3 and the address rules of RFC 4291.
 //!
 //! Version and payload length must be right; link-layer padding is cut off; packets with impossible
-//! addresses are dropped. Link-local and multicast destinations are for the router itself or for nobody.
+//! addresses are dropped. Link-local and multicast destinations are for the router itself or for nobody,
+//! and so is what comes from the unspecified address. A hop limit of 0 is no fault here: the packet may be
+//! for the router.
 //!
-//! Drop reasons: `ip6_too_short`, `ip6_bad_version`, `ip6_bad_length`, `ip6_hop_limit_expired`,
-//! `ip6_source_invalid`, `ip6_destination_invalid`, `ip6_not_enabled`.
+//! Drop reasons: `ip6_too_short`, `ip6_bad_version`, `ip6_bad_length`, `ip6_source_invalid`,
+//! `ip6_destination_invalid`, `ip6_not_enabled`.
 
 use std::sync::Arc;
 
@@ -64,7 +66,7 @@ fn plain_and_good(pool: &Pool, b: BufferIndex) -> bool {
     let total = 40 + u32::from(u16::from_be_bytes([h[4], h[5]]));
     let mut wrong = u32::from(h[0] & 0xF0) ^ 0x60;
     wrong |= total ^ m.total_len();
-    wrong |= u32::from(m.len < 40) | u32::from(h[7] == 0);
+    wrong |= u32::from(m.len < 40);
     wrong |= u32::from(!is_unicast(h[8])) | u32::from(!is_unicast(h[24]));
     wrong == 0
 }
@@ -98,9 +100,6 @@ pub fn check(pool: &mut Pool, b: BufferIndex) -> Result<bool, DropReason> {
         return Err(DropReason::Ip6BadLength);
     }
     pool.trim(b, total);
-    if h[7] == 0 {
-        return Err(DropReason::Ip6HopLimitExpired);
-    }
     let loopback = |a: &[u8]| a[..15] == [0; 15] && a[15] == 1;
     let (src, dst) = (&h[8..24], &h[24..40]);
     if src[0] == 0xFF || loopback(src) {
@@ -109,6 +108,10 @@ pub fn check(pool: &mut Pool, b: BufferIndex) -> Result<bool, DropReason> {
     if loopback(dst) || dst == [0; 16] {
         return Err(DropReason::Ip6DestinationInvalid);
     }
-    let link_local = dst[0] == 0xFE && dst[1] & 0xC0 == 0x80;
-    Ok(dst[0] == 0xFF || link_local)
+    let for_the_link = dst[0] == 0xFF || dst[0] == 0xFE && dst[1] & 0xC0 == 0x80;
+    // RFC 4291 section 2.5.2: who has no address yet may speak to its link only.
+    if *src == [0; 16] && !for_the_link {
+        return Err(DropReason::Ip6SourceInvalid);
+    }
+    Ok(for_the_link)
 }

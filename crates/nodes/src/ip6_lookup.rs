@@ -103,7 +103,6 @@ impl Ip6Lookup {
                 }
                 DpoKind::LookupIp6 => {
                     let dst = u128::from_be_bytes(*cx.pool.peek(b, 24));
-                    cx.pool.meta_mut(b).table = dpo.index();
                     self.shared.ip6.get(cx.rcu, dpo.index()).lookup(cx.rcu, dst)
                 }
                 _ => return Some(dpo),

@@ -8,6 +8,7 @@ use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
 use parshall_counters::DropReason;
 use parshall_graph::{CONTINUE, Ctx, Dispatch, Node, NodeSpec};
 
+use crate::ethernet_input::count_group;
 use crate::state::Shared;
 
 /// The node's description.
@@ -29,6 +30,7 @@ impl Node for L2Input {
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let interfaces = self.shared.interfaces(cx.rcu);
         if frame.rx_if == IF_MIXED {
+            count_groups(cx, frame);
             for (i, &b) in frame.packets().iter().enumerate() {
                 let peer = interfaces.view(cx.pool.meta(b).rx_if).peer;
                 send_one(cx, i, b, peer);
@@ -37,6 +39,7 @@ impl Node for L2Input {
         }
         let peer = interfaces.view(frame.rx_if).peer;
         if peer == IF_NONE {
+            count_groups(cx, frame);
             for (i, &b) in frame.packets().iter().enumerate() {
                 cx.drop_packet(i, b, DropReason::L2NoPeer);
             }
@@ -74,16 +77,11 @@ fn send_one(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, peer: u32) {
 }
 
 #[cold]
-fn count_groups(cx: &mut Ctx<'_>, frame: &Frame) {
-    let Some(c) = cx.counters.interface(frame.rx_if) else {
-        return;
-    };
+fn count_groups(cx: &Ctx<'_>, frame: &Frame) {
     for &b in frame.packets() {
         let dst: &[u8; 6] = cx.pool.peek(b, 0);
-        if *dst == [0xFF; 6] {
-            c.rx_broadcast.add(1);
-        } else if dst[0] & 1 != 0 {
-            c.rx_multicast.add(1);
+        if dst[0] & 1 != 0 {
+            count_group(cx.counters, cx.pool.meta(b).rx_if, *dst == [0xFF; 6]);
         }
     }
 }

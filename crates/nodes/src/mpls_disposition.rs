@@ -63,9 +63,12 @@ impl MplsDisposition {
         match d.payload {
             Payload::Ip4 => uncover4(cx, b, d.mode)?,
             Payload::Ip6 => uncover6(cx, b, d.mode)?,
-            Payload::Mpls => uncover_label(cx, b, d.mode)?,
+            Payload::Mpls => {}
         }
         let next = self.balanced(cx, b, &d);
+        if d.payload == Payload::Mpls {
+            uncover_label(cx, b, d.mode, next.kind() == DpoKind::LookupMpls)?;
+        }
         cx.pool.meta_mut(b).dpo = next.bits();
         match (next.kind(), d.payload) {
             (DpoKind::LookupIp4, Payload::Ip4) => {
@@ -126,15 +129,22 @@ fn uncover6(cx: &mut Ctx<'_>, b: BufferIndex, mode: TtlMode) -> Result<(), DropR
     Ok(())
 }
 
-/// The next label takes over the popped TTL, one lower: this router is a hop.
-fn uncover_label(cx: &mut Ctx<'_>, b: BufferIndex, mode: TtlMode) -> Result<(), DropReason> {
+/// The next label takes over the popped TTL: one lower when it is sent, for this router is a hop; as it is
+/// when that label is looked up here, because whatever it stands for lowers it.
+fn uncover_label(
+    cx: &mut Ctx<'_>,
+    b: BufferIndex,
+    mode: TtlMode,
+    looked_up: bool,
+) -> Result<(), DropReason> {
     let m = *cx.pool.meta(b);
     if m.len < 4 {
         return Err(DropReason::MplsTooShort);
     }
     let entry: &mut [u8; 4] = cx.pool.peek_mut(b, 0);
     if mode == TtlMode::Uniform {
-        entry[3] = m.mpls_ttl.saturating_sub(1).min(entry[3]);
+        let ttl = m.mpls_ttl.saturating_sub(u8::from(!looked_up));
+        entry[3] = ttl.min(entry[3]);
     }
     if entry[3] == 0 {
         Err(DropReason::MplsTtlExpired)
