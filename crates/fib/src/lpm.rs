@@ -335,15 +335,25 @@ impl<A: Addr> Lpm<A> {
         Ok(())
     }
 
-    /// Widens the root when the table has become large for it. The new root says the same
-    /// as the old one with its top nodes.
+    /// Gives the table the widest root at once (256 KiB): for one whose lookups matter more than its
+    /// size, however few its routes.
+    pub fn widen(&self) {
+        self.widen_to(&mut self.lock(), 16);
+    }
+
+    /// Widens the root when the table has become large for it.
     fn grow(&self, writer: &mut Writer<A>) {
         let wanted = match writer.rib.len() {
             n if n >= ROOT16_FROM => 16,
             n if n >= ROOT8_FROM => 8,
             _ => 0,
         };
-        while writer.bits < wanted {
+        self.widen_to(writer, wanted);
+    }
+
+    /// Widens the root to so many bits. The new root says the same as the old one with its top nodes.
+    fn widen_to(&self, writer: &mut Writer<A>, bits: u8) {
+        while writer.bits < bits {
             let domain = self.arena.domain();
             let old = self.root.read_control(domain);
             let (mut new, mut doomed) = (Root::new(writer.bits + STRIDE), Vec::new());

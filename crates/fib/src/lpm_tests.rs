@@ -396,3 +396,23 @@ fn lookups_during_changes_give_the_old_or_the_new_answer() {
     drop(table);
     assert_eq!(arena.live(), 0);
 }
+
+#[test]
+fn a_table_widened_early_answers_the_same() {
+    let d = Domain::new();
+    let r = online(&d);
+    let (_arena, t) = table::<u32>(&d);
+    let p = |s: &str| s.parse::<Ip4Prefix>().unwrap();
+    t.insert(p("10.0.0.0/9"), adj(1)).unwrap();
+    t.insert(p("10.1.2.0/23"), adj(2)).unwrap();
+    t.insert(p("0.0.0.0/0"), adj(3)).unwrap();
+    let ask = |t: &Lpm<u32>| [0x0A01_0201, 0x0A01_0401, 0x0A80_0000].map(|a| t.lookup(&r, a));
+    let before = ask(&t);
+    assert_eq!(before, [adj(2), adj(1), adj(3)]);
+    t.widen();
+    assert_eq!(ask(&t), before);
+    t.insert(p("10.1.4.1/32"), adj(4)).unwrap();
+    assert_eq!(ask(&t), [adj(2), adj(4), adj(3)]);
+    t.remove(p("10.1.4.1/32")).unwrap();
+    assert_eq!(ask(&t), before);
+}

@@ -190,8 +190,10 @@ impl Shared {
         let ip4 = Ip4Tables::new(&domain, limits.tables, limits.table_bytes)?;
         let ip6 = Ip6Tables::new(&domain, limits.tables, limits.table_bytes)?;
         let mpls = MplsTables::with_limit(&domain, limits.tables);
-        ip4.create()?;
-        ip6.create()?;
+        // The main tables are wide from the start: a router with ten routes is to be fast, too.
+        let (main4, main6) = (ip4.create()?, ip6.create()?);
+        ip4.control(main4)?.widen();
+        ip6.control(main6)?.widen();
         // A new slab has room for a first table.
         let _ = mpls.insert(MplsFib::new(&domain));
         Ok(Arc::new(Shared {
