@@ -19,8 +19,22 @@ fn one_router(extra: &[&str]) -> OneRouter {
     connect(&b, "eth0", &r, "right");
     router_port(&r, "left");
     router_port(&r, "right");
-    host(&a, "eth0", "10.0.1.2/24", "2001:db8:1::2/64", "10.0.1.1", "2001:db8:1::1");
-    host(&b, "eth0", "10.0.2.2/24", "2001:db8:2::2/64", "10.0.2.1", "2001:db8:2::1");
+    host(
+        &a,
+        "eth0",
+        "10.0.1.2/24",
+        "2001:db8:1::2/64",
+        "10.0.1.1",
+        "2001:db8:1::1",
+    );
+    host(
+        &b,
+        "eth0",
+        "10.0.2.2/24",
+        "2001:db8:2::2/64",
+        "10.0.2.1",
+        "2001:db8:2::1",
+    );
     let mut commands = vec![
         "create host-interface name left",
         "create host-interface name right",
@@ -33,7 +47,12 @@ fn one_router(extra: &[&str]) -> OneRouter {
     ];
     commands.extend(extra);
     let router = Router::start(&r, &commands);
-    OneRouter { a, b, _r: r, router }
+    OneRouter {
+        a,
+        b,
+        _r: r,
+        router,
+    }
 }
 
 #[test]
@@ -46,9 +65,15 @@ fn ping_traceroute_tcp_and_udp_cross_the_router() {
         assert!(out.contains(" 0% packet loss"), "{out}");
     }
     let hops = t.a.run("traceroute -n -q 1 -w 1 10.0.2.2");
-    assert!(hops.contains(" 1  10.0.1.1") && hops.contains(" 2  10.0.2.2"), "{hops}");
+    assert!(
+        hops.contains(" 1  10.0.1.1") && hops.contains(" 2  10.0.2.2"),
+        "{hops}"
+    );
     let hops = t.a.run("traceroute -6 -n -q 1 -w 1 2001:db8:2::2");
-    assert!(hops.contains(" 1  2001:db8:1::1") && hops.contains(" 2  2001:db8:2::2"), "{hops}");
+    assert!(
+        hops.contains(" 1  2001:db8:1::1") && hops.contains(" 2  2001:db8:2::2"),
+        "{hops}"
+    );
     let _server = t.b.spawn("iperf3 -s");
     for to in ["10.0.2.2", "2001:db8:2::2"] {
         t.a.eventually(&format!("iperf3 -c {to} -t 1"), 10);
@@ -56,7 +81,10 @@ fn ping_traceroute_tcp_and_udp_cross_the_router() {
         let rate = number(&tcp, "/end/sum_received/bits_per_second");
         assert!(rate > 50e6, "TCP to {to}: {rate} bit/s");
         let back = t.a.run(&format!("iperf3 -R -c {to} -t 2 -J"));
-        assert!(number(&back, "/end/sum_received/bits_per_second") > 50e6, "reverse TCP to {to}");
+        assert!(
+            number(&back, "/end/sum_received/bits_per_second") > 50e6,
+            "reverse TCP to {to}"
+        );
         let udp = t.a.run(&format!("iperf3 -u -b 20M -c {to} -t 2 -J"));
         let lost = number(&udp, "/end/sum/lost_percent");
         assert!(lost < 1.0, "UDP to {to}: {lost} % lost");
@@ -72,10 +100,16 @@ fn path_mtu_discovery_finds_the_smaller_link() {
     t.a.eventually("ping -c 1 -W 1 2001:db8:2::2", 10);
     // Too big with DF set: refused once, then the kernel knows the path's MTU.
     let (_, out) = t.a.try_run("ping -M do -c 2 -i 0.2 -W 1 -s 1400 10.0.2.2");
-    assert!(out.contains("mtu = 1400") || out.contains("mtu=1400"), "{out}");
+    assert!(
+        out.contains("mtu = 1400") || out.contains("mtu=1400"),
+        "{out}"
+    );
     assert!(t.a.ip("route get 10.0.2.2").contains("mtu 1400"));
     let (_, out) = t.a.try_run("ping -c 2 -i 0.2 -W 1 -s 1400 2001:db8:2::2");
-    assert!(t.a.ip("-6 route get 2001:db8:2::2").contains("mtu 1400"), "{out}");
+    assert!(
+        t.a.ip("-6 route get 2001:db8:2::2").contains("mtu 1400"),
+        "{out}"
+    );
     // Without DF the router fragments.
     let out = t.a.run("ping -M dont -c 3 -i 0.1 -W 1 -s 3000 10.0.2.2");
     assert!(out.contains(" 0% packet loss"), "{out}");
@@ -83,7 +117,10 @@ fn path_mtu_discovery_finds_the_smaller_link() {
     for to in ["10.0.2.2", "2001:db8:2::2"] {
         t.a.eventually(&format!("iperf3 -c {to} -t 1"), 10);
         let tcp = t.a.run(&format!("iperf3 -c {to} -t 2 -J"));
-        assert!(number(&tcp, "/end/sum_received/bits_per_second") > 20e6, "TCP to {to}");
+        assert!(
+            number(&tcp, "/end/sum_received/bits_per_second") > 20e6,
+            "TCP to {to}"
+        );
     }
 }
 
@@ -94,12 +131,17 @@ fn an_unanswered_neighbour_is_reported_to_the_sender() {
     let (_, out) = t.a.try_run("ping -c 5 -i 1 -W 1 10.0.2.77");
     assert!(out.contains("Destination Host Unreachable"), "{out}");
     let (_, out) = t.a.try_run("ping -c 2 -W 1 192.0.2.1");
-    assert!(out.contains("From 10.0.1.1") && out.contains("Unreachable"), "{out}");
+    assert!(
+        out.contains("From 10.0.1.1") && out.contains("Unreachable"),
+        "{out}"
+    );
     let errors = t.router.ctl("show errors");
     assert!(errors.contains("no route to the destination"), "{errors}");
 }
 
 fn number(json: &str, at: &str) -> f64 {
     let v: serde_json::Value = serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {json}"));
-    v.pointer(at).and_then(serde_json::Value::as_f64).unwrap_or_else(|| panic!("no {at} in {json}"))
+    v.pointer(at)
+        .and_then(serde_json::Value::as_f64)
+        .unwrap_or_else(|| panic!("no {at} in {json}"))
 }

@@ -44,11 +44,28 @@ fn core() -> Core {
     router_port(&pe2, "edge");
     port(&pe1, &p, "core", "west");
     port(&p, &pe2, "east", "core");
-    host(&a, "eth0", "10.1.0.2/24", "2001:db8:a::2/64", "10.1.0.1", "2001:db8:a::1");
-    host(&b, "eth0", "10.2.0.2/24", "2001:db8:b::2/64", "10.2.0.1", "2001:db8:b::1");
+    host(
+        &a,
+        "eth0",
+        "10.1.0.2/24",
+        "2001:db8:a::2/64",
+        "10.1.0.1",
+        "2001:db8:a::1",
+    );
+    host(
+        &b,
+        "eth0",
+        "10.2.0.2/24",
+        "2001:db8:b::2/64",
+        "10.2.0.1",
+        "2001:db8:b::1",
+    );
     let r1 = start(
         &pe1,
-        &[labelled("edge", "10.1.0.1/24", "2001:db8:a::1/64"), labelled("core", "192.168.1.1/24", "fd00:1::1/64")],
+        &[
+            labelled("edge", "10.1.0.1/24", "2001:db8:a::1/64"),
+            labelled("core", "192.168.1.1/24", "fd00:1::1/64"),
+        ],
         &[
             "ip route add 10.2.0.0/24 via 192.168.1.2 host-core out-labels 100",
             "ip route add 2001:db8:b::/64 via fd00:1::2 host-core out-labels 106",
@@ -58,7 +75,10 @@ fn core() -> Core {
     );
     let rp = start(
         &p,
-        &[labelled("west", "192.168.1.2/24", "fd00:1::2/64"), labelled("east", "192.168.2.1/24", "fd00:2::1/64")],
+        &[
+            labelled("west", "192.168.1.2/24", "fd00:1::2/64"),
+            labelled("east", "192.168.2.1/24", "fd00:2::1/64"),
+        ],
         &[
             "mpls local-label add 100 eos via 192.168.2.2 host-east out-labels 101",
             "mpls local-label add 106 eos via fd00:2::2 host-east out-labels 107",
@@ -68,7 +88,10 @@ fn core() -> Core {
     );
     let r2 = start(
         &pe2,
-        &[labelled("edge", "10.2.0.1/24", "2001:db8:b::1/64"), labelled("core", "192.168.2.2/24", "fd00:2::2/64")],
+        &[
+            labelled("edge", "10.2.0.1/24", "2001:db8:b::1/64"),
+            labelled("core", "192.168.2.2/24", "fd00:2::2/64"),
+        ],
         &[
             "ip route add 10.1.0.0/24 via 192.168.2.1 host-core out-labels 200",
             "ip route add 2001:db8:a::/64 via fd00:2::1 host-core out-labels 206",
@@ -76,7 +99,11 @@ fn core() -> Core {
             "mpls local-label add 107 eos via ip6-lookup-in-table 0",
         ],
     );
-    Core { a, b, _routers: [(pe1, r1), (p, rp), (pe2, r2)] }
+    Core {
+        a,
+        b,
+        _routers: [(pe1, r1), (p, rp), (pe2, r2)],
+    }
 }
 
 #[test]
@@ -89,14 +116,23 @@ fn ping_traceroute_tcp_and_path_mtu_cross_the_core() {
         assert!(out.contains(" 0% packet loss"), "{out}");
     }
     let hops = t.a.run("traceroute -n -q 1 -w 1 10.2.0.2");
-    assert!(hops.contains(" 1  10.1.0.1") && hops.contains("  10.2.0.2"), "{hops}");
+    assert!(
+        hops.contains(" 1  10.1.0.1") && hops.contains("  10.2.0.2"),
+        "{hops}"
+    );
     let hops = t.a.run("traceroute -6 -n -q 1 -w 1 2001:db8:b::2");
-    assert!(hops.contains(" 1  2001:db8:a::1") && hops.contains("  2001:db8:b::2"), "{hops}");
+    assert!(
+        hops.contains(" 1  2001:db8:a::1") && hops.contains("  2001:db8:b::2"),
+        "{hops}"
+    );
     // A label takes four bytes of every link of the core.
     let (_, out) = t.a.try_run("ping -M do -c 2 -i 0.2 -W 1 -s 1472 10.2.0.2");
     assert!(out.contains("1496"), "{out}");
     let (_, out) = t.a.try_run("ping -c 2 -i 0.2 -W 1 -s 1452 2001:db8:b::2");
-    assert!(t.a.ip("-6 route get 2001:db8:b::2").contains("mtu 1496"), "{out}");
+    assert!(
+        t.a.ip("-6 route get 2001:db8:b::2").contains("mtu 1496"),
+        "{out}"
+    );
     let _server = t.b.spawn("iperf3 -s");
     for to in ["10.2.0.2", "2001:db8:b::2"] {
         t.a.eventually(&format!("iperf3 -c {to} -t 1"), 10);

@@ -1,7 +1,7 @@
 //! A rig: one graph with a generator on one side and a sink on the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use parshall_counters::{NodeTotals, WorkerCounters};
@@ -92,7 +92,6 @@ pub struct Rig {
     counters: Arc<WorkerCounters>,
     graph: Arc<Graph>,
     late_frames_seen: u64,
-    samples: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     drain: Option<JoinHandle<()>>,
     _source: (PgDevice, PgHandle),
@@ -136,18 +135,14 @@ impl Rig {
             .map_err(|e| BenchError::of("graph", e))?;
         let source = generator(&mut harness, SOURCE, case)?;
         let sink = sink(&mut harness)?;
-        let (stop, samples) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-        );
-        let drain = drain(outputs.samples, stop.clone(), samples.clone())?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let drain = drain(outputs.samples, stop.clone())?;
         let counters = harness.dispatcher.counters.clone();
         let mut rig = Rig {
             harness,
             counters,
             graph,
             late_frames_seen: 0,
-            samples,
             stop,
             drain: Some(drain),
             _source: source,
@@ -307,23 +302,13 @@ fn sink(harness: &mut Harness) -> Result<(PgDevice, PgHandle), BenchError> {
 fn drain(
     mut from: Consumer<SampleSlot>,
     stop: Arc<AtomicBool>,
-    seen: Arc<AtomicU64>,
 ) -> Result<JoinHandle<()>, BenchError> {
     let thread = std::thread::Builder::new()
         .name("bench-drain".into())
         .spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                let mut n = 0;
-                while from
-                    .read(|s| u64::from(std::hint::black_box(s).header_len != 0))
-                    .is_some()
-                {
-                    n += 1;
-                }
-                seen.fetch_add(n, Ordering::Relaxed);
-                if n == 0 {
-                    std::thread::sleep(std::time::Duration::from_micros(200));
-                }
+                while from.read(|s| std::hint::black_box(s).header_len).is_some() {}
+                std::thread::sleep(std::time::Duration::from_micros(200));
             }
         });
     thread.map_err(|e| BenchError::of("thread", e))

@@ -15,7 +15,7 @@ use parshall_rcu::Reader;
 use parshall_ring::{Consumer, Producer, ring};
 
 use crate::arc::{ArcEnd, Side};
-use crate::node::{CONSUMED, CONTINUE, Ctx, DROP, Dispatch, Node, NodeId};
+use crate::node::{CONSUMED, CONTINUE, Ctx, DROP, Dispatch, NamedNode, Node, NodeId};
 use crate::pending::Pending;
 use crate::structure::{ArcPlace, Graph, GraphError};
 use crate::trace::{TRACE_BYTES, TraceRecord};
@@ -70,7 +70,7 @@ impl Dispatcher {
     /// When a node of the graph has no instance, or an instance no node.
     pub fn new(
         graph: Arc<Graph>,
-        nodes: Vec<(&'static str, Box<dyn Node>)>,
+        nodes: Vec<NamedNode>,
         pool: Pool,
         counters: Arc<WorkerCounters>,
         reader: Reader,

@@ -67,7 +67,7 @@ fn harness() -> Harness {
         end: ArcEnd::Transmit,
     }];
     let graph = Arc::new(Graph::build(&specs, &arcs, Limits { interfaces: 8 }).unwrap());
-    let nodes: Vec<(&'static str, Box<dyn Node>)> = vec![
+    let nodes: Vec<NamedNode> = vec![
         ("sorter", Box::new(Sorter)),
         ("a", Box::new(Out(1))),
         ("b", Box::new(Out(2))),

@@ -8,7 +8,7 @@ use parshall_device::{TxBurst, TxQueue};
 use parshall_rcu::Reader;
 use parshall_ring::Consumer;
 
-use crate::{Dispatcher, Graph, GraphError, Node, TraceRecord};
+use crate::{Dispatcher, Graph, GraphError, NamedNode, TraceRecord};
 
 /// A packet that a test interface sent: interface and bytes.
 pub type Sent = (u32, Vec<u8>);
@@ -30,7 +30,7 @@ impl Harness {
     /// As [`Dispatcher::new`].
     pub fn new(
         graph: Arc<Graph>,
-        nodes: Vec<(&'static str, Box<dyn Node>)>,
+        nodes: Vec<NamedNode>,
         buffers: usize,
         mut reader: Reader,
     ) -> Result<Harness, GraphError> {

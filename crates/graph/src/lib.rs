@@ -21,7 +21,9 @@ mod worker;
 
 pub use arc::{ArcEnd, ArcSpec, Arcs, Feature, Side};
 pub use dispatcher::{Dispatcher, RxSlot};
-pub use node::{CONSUMED, CONTINUE, Ctx, DROP, Dispatch, Node, NodeId, NodeKind, NodeSpec};
+pub use node::{
+    CONSUMED, CONTINUE, Ctx, DROP, Dispatch, NamedNode, Node, NodeId, NodeKind, NodeSpec,
+};
 pub use parshall_linux::clock::{monotonic_ns, tsc};
 pub use structure::{Graph, GraphError, Limits};
 pub use trace::{TRACE_BYTES, TraceRecord, hex_line};

@@ -110,6 +110,9 @@ pub trait Node: Send {
     fn message(&mut self, _cx: &mut Ctx<'_>, _message: &mut (dyn Any + Send)) {}
 }
 
+/// A node's name and its instance.
+pub type NamedNode = (&'static str, Box<dyn Node>);
+
 /// What a node may use while it works.
 pub struct Ctx<'a> {
     /// The worker's buffers.

@@ -20,6 +20,8 @@ pub(crate) struct Pending {
     ready: [u64; MAX_SLOTS / 64],
     /// One bit a word of `ready`.
     words: u64,
+    /// Boxed, because frames change hands by pointer.
+    #[allow(clippy::vec_box)]
     stock: Vec<Box<Frame>>,
     /// Frames made after the start because the stock was empty.
     pub late_frames: u64,

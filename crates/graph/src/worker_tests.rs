@@ -88,7 +88,7 @@ fn rig() -> Rig {
     let told = Arc::new(AtomicU64::new(0));
     let counters = Arc::new(WorkerCounters::new(4, graph.slots()));
     let reader = Domain::new().register().unwrap();
-    let nodes: Vec<(&'static str, Box<dyn Node>)> = vec![("out", Box::new(Out(told.clone())))];
+    let nodes: Vec<NamedNode> = vec![("out", Box::new(Out(told.clone())))];
     let (dispatcher, trace) = Dispatcher::new(
         graph.clone(),
         nodes,

@@ -43,7 +43,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use parshall_graph::{ArcEnd, ArcSpec, Graph, GraphError, Limits, Node, NodeSpec, Side};
+use parshall_graph::{ArcEnd, ArcSpec, Graph, GraphError, Limits, NamedNode, Node, NodeSpec, Side};
 use parshall_ring::{Consumer, ring};
 use parshall_sample::SampleSlot;
 
@@ -228,7 +228,7 @@ pub fn build(
     shared: &Arc<Shared>,
     limits: Limits,
     seed: u64,
-) -> (Vec<(&'static str, Box<dyn Node>)>, NodeOutputs) {
+) -> (Vec<NamedNode>, NodeOutputs) {
     let mut b = Build {
         shared,
         interfaces: limits.interfaces,

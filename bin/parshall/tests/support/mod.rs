@@ -21,7 +21,11 @@ pub struct Netns {
 impl Netns {
     /// Makes a namespace with its loopback up.
     pub fn new(role: &str) -> Netns {
-        let name = format!("pt{}-{}-{role}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "pt{}-{}-{role}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         must("ip", &["netns", "add", &name]);
         let ns = Netns { name };
         ns.ip("link set lo up");
@@ -46,7 +50,10 @@ impl Netns {
 
     /// Runs a command inside the namespace; its output, whatever its status.
     pub fn try_run(&self, line: &str) -> (bool, String) {
-        let out = self.command(line).output().unwrap_or_else(|e| panic!("{line}: {e}"));
+        let out = self
+            .command(line)
+            .output()
+            .unwrap_or_else(|e| panic!("{line}: {e}"));
         (out.status.success(), text(&out))
     }
 
@@ -65,15 +72,25 @@ impl Netns {
             if ok {
                 return out;
             }
-            assert!(Instant::now() < end, "in {}: {line} still fails after {seconds} s:\n{out}", self.name);
+            assert!(
+                Instant::now() < end,
+                "in {}: {line} still fails after {seconds} s:\n{out}",
+                self.name
+            );
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
     /// Starts a process inside the namespace that is ended with the value.
     pub fn spawn(&self, line: &str) -> Process {
-        let child = self.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        Process { child: child.unwrap_or_else(|e| panic!("{line}: {e}")) }
+        let child = self
+            .command(line)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Process {
+            child: child.unwrap_or_else(|e| panic!("{line}: {e}")),
+        }
     }
 
     /// Sets a sysctl inside the namespace.
@@ -84,7 +101,9 @@ impl Netns {
 
 impl Drop for Netns {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.name]).output();
+        let _ = Command::new("ip")
+            .args(["netns", "del", &self.name])
+            .output();
     }
 }
 
@@ -102,7 +121,13 @@ impl Drop for Process {
 
 /// Connects two namespaces by a veth pair; both ends up.
 pub fn connect(a: &Netns, a_if: &str, b: &Netns, b_if: &str) {
-    must("ip", &["link", "add", a_if, "netns", &a.name, "type", "veth", "peer", "name", b_if, "netns", &b.name]);
+    must(
+        "ip",
+        &[
+            "link", "add", a_if, "netns", &a.name, "type", "veth", "peer", "name", b_if, "netns",
+            &b.name,
+        ],
+    );
     a.ip(&format!("link set {a_if} up"));
     b.ip(&format!("link set {b_if} up"));
 }
@@ -129,7 +154,8 @@ pub struct Router {
 impl Router {
     /// Starts a router inside a namespace with these commands, and waits until it answers.
     pub fn start(ns: &Netns, commands: &[&str]) -> Router {
-        let mut config = String::from("cli:\n  socket: SOCKET\nworkers: 1\nbuffers: 16384\ncommands:\n");
+        let mut config =
+            String::from("cli:\n  socket: SOCKET\nworkers: 1\nbuffers: 16384\ncommands:\n");
         for c in commands {
             writeln!(config, "  - {}", serde_json::to_string(c).unwrap()).unwrap();
         }
@@ -142,15 +168,28 @@ impl Router {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("router.yaml");
         let socket = dir.path().join("cli.sock");
-        std::fs::write(&path, config.replace("SOCKET", &socket.display().to_string())).unwrap();
+        std::fs::write(
+            &path,
+            config.replace("SOCKET", &socket.display().to_string()),
+        )
+        .unwrap();
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let line = format!("{} run -c {}", parshall().display(), path.display());
-        let child = ns.command(&line).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let child = ns
+            .command(&line)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
         let mut router = Router { child, dir };
         let end = Instant::now() + Duration::from_secs(20);
         while !router.try_ctl("show version").0 {
             let gone = router.child.try_wait().unwrap();
-            assert!(gone.is_none() && Instant::now() < end, "router does not answer:\n{}", router.log());
+            assert!(
+                gone.is_none() && Instant::now() < end,
+                "router does not answer:\n{}",
+                router.log()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         router
@@ -168,13 +207,19 @@ impl Router {
 
     fn ctl_command(&self) -> Command {
         let mut c = Command::new(parshall());
-        c.args(["ctl", "--socket"]).arg(self.socket()).stdin(Stdio::null());
+        c.args(["ctl", "--socket"])
+            .arg(self.socket())
+            .stdin(Stdio::null());
         c
     }
 
     /// A command; whether it worked, and its output.
     pub fn try_ctl(&self, line: &str) -> (bool, String) {
-        let out = self.ctl_command().args(line.split_whitespace()).output().unwrap();
+        let out = self
+            .ctl_command()
+            .args(line.split_whitespace())
+            .output()
+            .unwrap();
         (out.status.success(), text(&out))
     }
 
@@ -187,9 +232,15 @@ impl Router {
 
     /// A command's answer as data.
     pub fn json(&self, line: &str) -> serde_json::Value {
-        let out = self.ctl_command().arg("--json").args(line.split_whitespace()).output().unwrap();
+        let out = self
+            .ctl_command()
+            .arg("--json")
+            .args(line.split_whitespace())
+            .output()
+            .unwrap();
         assert!(out.status.success(), "{line}: {}", text(&out));
-        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{line}: {e}: {}", text(&out)))
+        serde_json::from_slice(&out.stdout)
+            .unwrap_or_else(|e| panic!("{line}: {e}: {}", text(&out)))
     }
 
     /// Ends the router by signal and says whether it ended well.
@@ -199,7 +250,9 @@ impl Router {
 
     fn terminate(&mut self) -> bool {
         // `ip netns exec` replaces itself by the router, so the child is the router.
-        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let _ = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status();
         let end = Instant::now() + Duration::from_secs(10);
         while Instant::now() < end {
             if let Ok(Some(status)) = self.child.try_wait() {
@@ -232,8 +285,14 @@ pub fn parshall() -> &'static Path {
 /// Runs a command that has to succeed; its output.
 pub fn must(program: &str, args: &[&str]) -> String {
     let out = Command::new(program).args(args).output();
-    let out = out.unwrap_or_else(|e| panic!("{program} is needed for this test (see tests/setup.sh): {e}"));
-    assert!(out.status.success(), "{program} {}: {}", args.join(" "), text(&out));
+    let out = out
+        .unwrap_or_else(|e| panic!("{program} is needed for this test (see tests/setup.sh): {e}"));
+    assert!(
+        out.status.success(),
+        "{program} {}: {}",
+        args.join(" "),
+        text(&out)
+    );
     text(&out)
 }
 
