@@ -93,6 +93,7 @@ impl Dispatcher {
         if let Some(name) = by_name.keys().next() {
             return Err(GraphError(format!("{name} is not a node of the graph")));
         }
+        let apart: Vec<bool> = graph.specs().iter().map(|s| s.by_interface).collect();
         let (trace, trace_out) = ring(TRACE_RING);
         let dispatcher = Dispatcher {
             pool,
@@ -104,7 +105,7 @@ impl Dispatcher {
                 .map(|_| TxSlot::default())
                 .collect(),
             nodes: ordered,
-            pending: Pending::new(graph.slots(), 2 * graph.specs().len() + 64),
+            pending: Pending::new(graph.slots(), &apart, 2 * graph.specs().len() + 64),
             next: Box::new([0; FRAME_SIZE]),
             emitted: Vec::with_capacity(EMITTED),
             trace,

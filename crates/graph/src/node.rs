@@ -41,6 +41,9 @@ pub struct NodeSpec {
     pub starts: Option<&'static str>,
     /// Arc the node is a feature of, for a node that [`CONTINUE`] walks along.
     pub feature: Option<Feature>,
+    /// Frames of different receiving interfaces are kept apart on their way to it, because it decides once
+    /// a frame by interface. Others get them joined, which makes fuller frames.
+    pub by_interface: bool,
     /// What the node did with a traced packet, in words.
     pub format: fn(&TraceRecord) -> String,
 }
@@ -54,6 +57,7 @@ impl NodeSpec {
             next,
             starts: None,
             feature: None,
+            by_interface: false,
             format: crate::hex_line,
         }
     }
@@ -74,6 +78,12 @@ impl NodeSpec {
     #[must_use]
     pub const fn feature(mut self, f: Feature) -> NodeSpec {
         self.feature = Some(f);
+        self
+    }
+    /// The same, with frames of different receiving interfaces kept apart.
+    #[must_use]
+    pub const fn by_interface(mut self) -> NodeSpec {
+        self.by_interface = true;
         self
     }
     /// The same, with a trace formatter.

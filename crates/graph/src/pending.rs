@@ -11,6 +11,16 @@ use crate::structure::MAX_SLOTS;
 struct Slot {
     full: VecDeque<Box<Frame>>,
     open: Option<Box<Frame>>,
+    /// Do not join frames of different receiving interfaces.
+    apart: bool,
+}
+
+impl Slot {
+    /// Whether packets with this hint may join the open frame.
+    #[inline(always)]
+    fn may_join(&self, open: &Frame, rx_if: u32) -> bool {
+        !self.apart || open.rx_if == rx_if
+    }
 }
 
 /// Frames waiting at slots, and the empty ones in stock.
@@ -28,12 +38,14 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub fn new(slots: usize, stock: usize) -> Pending {
+    /// So many slots, those in `apart` keeping interfaces apart, and so many frames in stock.
+    pub fn new(slots: usize, apart: &[bool], stock: usize) -> Pending {
         Pending {
             slots: (0..slots)
-                .map(|_| Slot {
-                    full: VecDeque::with_capacity(4),
+                .map(|i| Slot {
+                    full: VecDeque::with_capacity(16),
                     open: None,
+                    apart: apart.get(i).copied().unwrap_or(false),
                 })
                 .collect(),
             ready: [0; MAX_SLOTS / 64],
@@ -91,17 +103,19 @@ impl Pending {
             return self.put(frame);
         }
         self.mark(slot);
-        match &mut self.slots[slot].open {
+        let s = &mut self.slots[slot];
+        let join = s
+            .open
+            .as_ref()
+            .is_some_and(|o| o.room() >= frame.len() && s.may_join(o, frame.rx_if));
+        match &mut s.open {
             open @ None => *open = Some(frame),
-            Some(open) if open.room() >= frame.len() => {
+            Some(open) if join => {
                 merge_hints(open, frame.rx_if, frame.tx_if, frame.traced);
                 open.extend(frame.packets());
                 self.put(frame);
             }
-            Some(_) => {
-                let s = &mut self.slots[slot];
-                s.full.extend(s.open.replace(frame));
-            }
+            Some(_) => s.full.extend(s.open.replace(frame)),
         }
     }
 
@@ -117,7 +131,11 @@ impl Pending {
     ) {
         while !packets.is_empty() {
             self.mark(slot);
-            if self.slots[slot].open.is_none() {
+            let s = &mut self.slots[slot];
+            if s.open.as_ref().is_some_and(|o| !s.may_join(o, rx_if)) {
+                s.full.extend(s.open.take());
+            }
+            if s.open.is_none() {
                 let mut fresh = self.take();
                 fresh.rx_if = rx_if;
                 fresh.tx_if = tx_if;
@@ -162,7 +180,7 @@ mod tests {
 
     #[test]
     fn lower_slots_come_first_and_order_is_kept() {
-        let mut p = Pending::new(200, 4);
+        let mut p = Pending::new(200, &[], 4);
         p.append(150, &packets(300), 1, 2, false);
         let f = frame(&mut p, 10, 1);
         p.hand_over(3, f);
@@ -180,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_frame_alone_is_handed_over_without_copying() {
-        let mut p = Pending::new(4, 4);
+        let mut p = Pending::new(4, &[], 4);
         let f = frame(&mut p, 200, 7);
         let address = std::ptr::from_ref(&*f);
         p.hand_over(1, f);
@@ -196,5 +214,21 @@ mod tests {
         p.put(merged);
         assert!(p.next().is_none());
         assert_eq!(p.late_frames, 0);
+    }
+
+    #[test]
+    fn frames_of_two_interfaces_stay_apart_where_it_matters() {
+        let mut p = Pending::new(4, &[false, true], 4);
+        for slot in [1, 2] {
+            let f = frame(&mut p, 10, 7);
+            p.hand_over(slot, f);
+            let f = frame(&mut p, 20, 8);
+            p.hand_over(slot, f);
+            p.append(slot, &packets(5), 8, IF_MIXED, false);
+        }
+        let out: Vec<_> = std::iter::from_fn(|| p.next())
+            .map(|(s, f)| (s, f.len(), f.rx_if))
+            .collect();
+        assert_eq!(out, [(1, 10, 7), (1, 25, 8), (2, 35, IF_MIXED)]);
     }
 }

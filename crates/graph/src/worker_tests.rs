@@ -10,7 +10,9 @@ use parshall_device::{RxBurst, RxQueue, TxBurst, TxQueue};
 use parshall_rcu::Domain;
 
 use super::*;
-use crate::{ArcEnd, ArcSpec, CONTINUE, Ctx, Dispatch, Graph, Limits, NamedNode, Node, NodeSpec, Side};
+use crate::{
+    ArcEnd, ArcSpec, CONTINUE, Ctx, Dispatch, Graph, Limits, NamedNode, Node, NodeSpec, Side,
+};
 
 /// Receives datagrams of a socket.
 struct Socket(UnixDatagram);

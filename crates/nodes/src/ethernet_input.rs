@@ -28,6 +28,7 @@ pub const SPEC: NodeSpec = NodeSpec::new(
         "l2-input",
     ],
 )
+.by_interface()
 .format(format);
 
 const IP4_INPUT: u16 = 0;

@@ -20,6 +20,7 @@ use crate::trace::format_ip4;
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new("ip4-input", &["ip4-local"])
     .starting("ip4-unicast")
+    .by_interface()
     .format(format_ip4);
 
 const IP4_LOCAL: u16 = 0;

@@ -30,6 +30,7 @@ pub const SPEC: NodeSpec = NodeSpec::new(
         "ip4-icmp-error",
     ],
 )
+.by_interface()
 .format(format_ip4);
 
 const IP4_REWRITE: u16 = 0;

@@ -20,6 +20,7 @@ use crate::trace::format_ip6;
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new("ip6-input", &["ip6-local"])
     .starting("ip6-unicast")
+    .by_interface()
     .format(format_ip6);
 
 const IP6_LOCAL: u16 = 0;

@@ -28,6 +28,7 @@ pub const SPEC: NodeSpec = NodeSpec::new(
         "ip6-icmp-error",
     ],
 )
+.by_interface()
 .format(format_ip6);
 
 const IP6_REWRITE: u16 = 0;

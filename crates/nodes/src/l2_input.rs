@@ -12,7 +12,9 @@ use crate::ethernet_input::count_group;
 use crate::state::Shared;
 
 /// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new("l2-input", &[]).starting("interface-output");
+pub const SPEC: NodeSpec = NodeSpec::new("l2-input", &[])
+    .starting("interface-output")
+    .by_interface();
 
 /// The node.
 pub struct L2Input {

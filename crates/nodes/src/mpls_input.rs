@@ -12,7 +12,9 @@ use crate::state::{Shared, if_flags};
 use crate::trace::format_mpls;
 
 /// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new("mpls-input", &["mpls-lookup"]).format(format_mpls);
+pub const SPEC: NodeSpec = NodeSpec::new("mpls-input", &["mpls-lookup"])
+    .by_interface()
+    .format(format_mpls);
 
 const LOOKUP: u16 = 0;
 

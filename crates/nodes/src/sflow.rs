@@ -12,11 +12,13 @@ use parshall_ring::Producer;
 use parshall_sample::{MAX_HEADER, SampleSlot, Sampler};
 
 /// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new("sflow", &[]).feature(Feature {
-    arc: "device-input",
-    before: &["pcap-rx"],
-    after: &[],
-});
+pub const SPEC: NodeSpec = NodeSpec::new("sflow", &[])
+    .feature(Feature {
+        arc: "device-input",
+        before: &["pcap-rx"],
+        after: &[],
+    })
+    .by_interface();
 
 /// Sampling on one interface: a message to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
