@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::error::{LabError, Result};
 use crate::stop::Stop;
 use crate::sys::die_with_parent;
-use crate::topology::{A, B, Topology};
+use crate::topology::{A, B, Site, Topology};
 use crate::traffic::{LABEL_IN, LABEL_OUT};
 
 /// How long the router may take until it answers commands.
@@ -25,6 +25,8 @@ const START: Duration = Duration::from_secs(20);
 /// How long it may take to end when asked to.
 const END: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(50);
+/// Seconds between counter reports, which also tell the collector the interfaces' names.
+const POLLING: u32 = 2;
 /// Lines of its log that are shown when it fails.
 const LOG_LINES: usize = 12;
 
@@ -283,9 +285,68 @@ fn drops(data: &Value) -> BTreeMap<String, u64> {
     sums
 }
 
+/// The router's configuration file.
 fn config(t: &Topology, rate: u32, collector: SocketAddr) -> String {
+    let side = |site: &Site| {
+        format!(
+            "  {}:\n    addresses: [{}/24, {}/64]\n    mpls: true\n    sflow: true\n",
+            interface(site.router_if),
+            site.router4,
+            site.router6
+        )
+    };
+    // A JSON string is a YAML string, whatever the path contains.
+    let socket = Value::from(t.socket().display().to_string());
     format!(
-        "{} {rate} {collector} {LABEL_IN} {LABEL_OUT}",
-        t.folder().display()
+        "# Written by \"parshall lab\": a router between two hosts.\n\
+         cli:\n  socket: {socket}\n\
+         interfaces:\n{}{}\
+         mpls:\n  labels:\n    - label: {LABEL_IN}\n      via: {}\n      interface: {}\n      labels: {LABEL_OUT}\n\
+         sflow:\n  agent-address: {}\n  sampling-rate: {rate}\n  polling-interval: {POLLING}\n  collectors: [\"{collector}\"]\n",
+        side(&A),
+        side(&B),
+        B.host4,
+        interface(B.router_if),
+        A.router4,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn readings_are_found_by_name() {
+        let counters = json!({
+            "rx_packets": 1, "rx_bytes": 2, "tx_packets": 3, "tx_bytes": 4,
+            "samples": 5, "sample_pool": 6, "sample_drops": 7, "punts": 8,
+        });
+        let data = json!([{"name": "local0"}, {"name": "host-vethA", "counters": counters}]);
+        let r = reading(&data, "host-vethA").unwrap();
+        assert_eq!(
+            (r.name.as_str(), r.rx_packets, r.sample_drops),
+            ("host-vethA", 1, 7)
+        );
+        let e = reading(&data, "host-vethB").unwrap_err().to_string();
+        assert!(e.contains("there is no host-vethB"), "{e}");
+        let e = reading(&data, "local0").unwrap_err().to_string();
+        assert!(e.contains("local0: missing field"), "{e}");
+        assert!(reading(&json!({}), "x").is_err());
+    }
+
+    #[test]
+    fn the_end_of_the_log_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        assert_eq!(tail(&log), "; it said nothing");
+        let lines: Vec<_> = (0..100).map(|n| format!("line {n}")).collect();
+        fs::write(&log, lines.join("\n")).unwrap();
+        let text = tail(&log);
+        assert!(
+            text.contains("line 99") && text.contains("line 88"),
+            "{text}"
+        );
+        assert!(!text.contains("line 87"), "{text}");
+    }
 }
