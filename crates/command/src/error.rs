@@ -116,7 +116,7 @@ pub(crate) fn floor_boundary(text: &str, offset: usize) -> usize {
 }
 
 /// `word` as shown in a message: cut when long, control characters made visible.
-pub(crate) fn shown(word: &str) -> String {
+pub fn shown(word: &str) -> String {
     let mut text: String = word.chars().take(40).flat_map(char::escape_debug).collect();
     if word.chars().nth(40).is_some() {
         text.push_str("...");
@@ -126,7 +126,7 @@ pub(crate) fn shown(word: &str) -> String {
 
 /// Optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours.
 /// Words are cut at 32 bytes, so the cost is bounded whatever is typed.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let a = &a.as_bytes()[..a.len().min(32)];
     let b = &b.as_bytes()[..b.len().min(32)];
     let mut rows = [[0usize; 33]; 33];

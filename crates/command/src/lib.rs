@@ -51,7 +51,7 @@ mod token;
 mod value;
 
 pub use complete::Candidate;
-pub use error::{ErrorKind, ParseError};
+pub use error::{ErrorKind, ParseError, distance, shown};
 pub use kind::{Kind, Names, NoNames};
 pub use pattern::PatternError;
 pub use shell::{Reply, Request, RequestKind, Shell, Waker};

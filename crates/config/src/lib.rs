@@ -3,18 +3,102 @@
 //! This room is a pure translation: text in, a [`Plan`] out. A plan holds what must be known before the
 //! engine starts, and the command lines, in VPP's command language and in the order of their
 //! dependencies, that bring a fresh router into the state that the file describes. It opens no device,
-//! touches no running router, and knows of the command language only its spelling.
+//! touches no running router, and knows of the command language only its spelling. Whoever applies a
+//! plan does so in one transaction, so that a bad file changes nothing.
+//!
+//! ```
+//! let text = "interfaces:\n  tap0: {addresses: [192.0.2.1/24]}\n";
+//! let plan = parshall_config::parse(text, "router.yaml").unwrap();
+//! let lines: Vec<&str> = plan.commands.iter().map(|c| c.line.as_str()).collect();
+//! assert_eq!(lines, [
+//!     "create tap id 0",
+//!     "set interface ip address tap0 192.0.2.1/24",
+//!     "set interface state tap0 up",
+//! ]);
+//! let errors = parshall_config::parse("interfaces: {tap0: {mtu: 20}}", "router.yaml").unwrap_err();
+//! assert!(errors.to_string().starts_with("router.yaml:1:25: interfaces.tap0.mtu: `20` will not do"));
+//! ```
+//!
+//! The way of a file: `yaml` (text to nodes with places, bounded) -> `check` against `schema` and
+//! `fields` (nodes to values) -> `translate` (values to a plan). [`reference`] writes the fields as a page.
 
-/// What a file asks for.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// Command lines in the order of their dependencies.
-    pub commands: Vec<PlanLine>,
+mod check;
+mod command;
+mod error;
+mod fields;
+mod plan;
+mod record;
+pub mod reference;
+mod scalar;
+mod schema;
+mod translate;
+mod yaml;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+pub use command::{ConfigCheckArgs, check};
+pub use error::{ConfigError, ConfigErrors, Position};
+pub use plan::{CliSettings, EngineSettings, LogLevel, Plan, PlanLine};
+pub use yaml::MAX_BYTES;
+
+use error::Report;
+
+/// Reads a file and makes its plan.
+///
+/// # Errors
+/// When it cannot be read, and all that is wrong with it.
+pub fn load(path: &Path) -> Result<Plan, ConfigErrors> {
+    let name = path.display().to_string();
+    let whole = |message: String| {
+        let mut report = Report::default();
+        report.add(Position::default(), "", message);
+        report.finish(&name)
+    };
+    let bytes = read(path).map_err(|e| whole(format!("the file cannot be read: {e}")))?;
+    match String::from_utf8(bytes) {
+        Ok(text) => parse(&text, &name),
+        Err(e) => {
+            let good = e.utf8_error().valid_up_to();
+            let before = String::from_utf8_lossy(e.as_bytes().get(..good).unwrap_or_default());
+            let line = before.split('\n').next_back().unwrap_or("");
+            let at = Position {
+                line: before.matches('\n').count() + 1,
+                column: line.chars().count() + 1,
+            };
+            let mut report = Report::default();
+            report.add(at, "", "this is not UTF-8 text");
+            Err(report.finish(&name))
+        }
+    }
 }
 
-/// One command line and where in the file it comes from.
-#[derive(Clone, Debug)]
-pub struct PlanLine {
-    /// The text of the command.
-    pub line: String,
+/// One byte more than is allowed at the most, so that too much is noticed.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = MAX_BYTES as u64 + 1;
+    File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Makes the plan of a file's text; `file_name` is for the errors.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn parse(text: &str, file_name: &str) -> Result<Plan, ConfigErrors> {
+    let mut report = Report::default();
+    let Some(root) = yaml::load(text, &mut report) else {
+        return Err(report.finish(file_name));
+    };
+    let file = check::file(&root, &mut report);
+    let plan = translate::translate(&file, &mut report);
+    if report.is_empty() {
+        Ok(plan)
+    } else {
+        Err(report.finish(file_name))
+    }
 }

@@ -1,0 +1,133 @@
+//! What a file asks for: the settings that the engine starts with, and the commands that follow.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::error::Position;
+
+/// All that a file asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// Sizes and places of the engine.
+    pub engine: EngineSettings,
+    /// The command socket.
+    pub cli: CliSettings,
+    /// The least important messages that are still logged.
+    pub log: LogLevel,
+    /// Command lines that bring a fresh router into the state asked for, in the order of their dependencies.
+    pub commands: Vec<PlanLine>,
+}
+
+/// Sizes and places of the engine, fixed when it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EngineSettings {
+    /// Worker threads.
+    pub workers: usize,
+    /// CPUs to pin them to, in order; workers beyond the list are not pinned.
+    pub cpus: Vec<usize>,
+    /// Never sleep.
+    pub busy_poll: bool,
+    /// Packet buffers of a worker.
+    pub buffers: usize,
+    /// Interfaces there can be, `local0` included.
+    pub interfaces: usize,
+    /// Fixes all random choices; `None` = chosen at the start.
+    pub seed: Option<u64>,
+}
+
+/// The command socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CliSettings {
+    /// Where it is.
+    pub socket: PathBuf,
+    /// Group that may give commands, beside root.
+    pub group: Option<String>,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// What went wrong.
+    Error,
+    /// What may go wrong.
+    Warn,
+    /// What happens.
+    Info,
+    /// How it happens.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    const ALL: [(&'static str, LogLevel); 5] = [
+        ("error", LogLevel::Error),
+        ("warn", LogLevel::Warn),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+        ("trace", LogLevel::Trace),
+    ];
+    /// All of them as they are written.
+    pub const WORDS: &'static [&'static str] = &["error", "warn", "info", "debug", "trace"];
+
+    /// The level that `word` means.
+    pub fn from_word(word: &str) -> Option<LogLevel> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|(w, _)| *w == word).map(|(_, level)| level)
+    }
+    /// As it is written, in the file and in a filter of `tracing`.
+    pub fn as_str(self) -> &'static str {
+        let mut all = Self::ALL.into_iter();
+        all.find(|(_, level)| *level == self)
+            .map_or("info", |(word, _)| word)
+    }
+}
+
+/// One command and where in the file it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanLine {
+    /// The command, in VPP's language.
+    pub line: String,
+    /// Place of the value that asks for it.
+    pub at: Position,
+    /// Field of that value, as in `interfaces.tap0.mtu`.
+    pub field: String,
+}
+
+/// A word of a command line that may hold anything but control characters: quoted when it must be.
+pub(crate) fn word(text: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "._:/+-@,".contains(c);
+    if !text.is_empty() && !text.starts_with("//") && text.chars().all(bare) {
+        return text.into();
+    }
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{escaped}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parshall_command::tokenize;
+    use proptest::prelude::*;
+
+    #[test]
+    fn levels_are_read_as_they_are_written() {
+        for word in LogLevel::WORDS {
+            assert_eq!(LogLevel::from_word(word).map(LogLevel::as_str), Some(*word));
+        }
+        assert_eq!(LogLevel::WORDS.len(), LogLevel::ALL.len());
+        assert_eq!(LogLevel::from_word("loud"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_word_is_one_word_of_a_command(text in "[^\\p{Cc}]{0,20}") {
+            let line = format!("x {} y", word(&text));
+            let tokens = tokenize(&line).unwrap();
+            prop_assert_eq!(tokens.len(), 3);
+            prop_assert_eq!(&*tokens[1].text, text.as_str());
+        }
+    }
+}

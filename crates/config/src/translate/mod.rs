@@ -1,0 +1,222 @@
+//! From checked values to a plan: what the schema cannot say alone is checked here (names that must
+//! exist, values that exclude one another), and each thing asked for becomes a command line.
+//!
+//! The order is that of the dependencies: tables, interfaces, their settings, sFlow, their state,
+//! neighbours, routes, labels, streams, free commands, and at the very end the streams start.
+
+mod addresses;
+mod interfaces;
+mod mpls;
+mod paths;
+mod routes;
+mod sflow;
+mod streams;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use parshall_command::Script;
+
+use crate::check::nearest;
+use crate::error::{Position, Report};
+use crate::plan::{CliSettings, EngineSettings, LogLevel, Plan, PlanLine};
+use crate::record::{Checked, Item, Record};
+use crate::scalar::quoted;
+
+use interfaces::Interface;
+
+/// Makes the plan of a file. It is worth something only if nothing has been reported.
+pub fn translate(file: &Record, report: &mut Report) -> Plan {
+    let mut b = Builder {
+        file,
+        report,
+        interfaces: Vec::new(),
+        by_name: BTreeMap::new(),
+        tables: [BTreeSet::from([0]), BTreeSet::from([0])],
+        lines: Vec::new(),
+    };
+    let engine = b.engine();
+    b.identify_interfaces(&engine);
+    b.tables();
+    b.create_interfaces();
+    b.set_up_interfaces();
+    b.cross_connect();
+    b.sflow();
+    b.bring_up();
+    b.neighbors();
+    b.routes();
+    b.labels();
+    let enable = b.streams(&engine);
+    b.commands();
+    b.lines.extend(enable);
+    Plan {
+        engine,
+        cli: cli(file),
+        log: log(file),
+        commands: b.lines,
+    }
+}
+
+/// A plan being made.
+struct Builder<'f, 'r> {
+    file: &'f Record,
+    report: &'r mut Report,
+    interfaces: Vec<Interface<'f>>,
+    by_name: BTreeMap<&'f str, usize>,
+    /// Numbers of the IPv4 and the IPv6 tables.
+    tables: [BTreeSet<u32>; 2],
+    lines: Vec<PlanLine>,
+}
+
+impl<'f> Builder<'f, '_> {
+    /// Adds a command that the field `name` of a record asks for.
+    fn line(&mut self, record: &Record, name: &str, line: String) {
+        let (at, field) = record.place(name);
+        self.lines.push(PlanLine {
+            line,
+            at,
+            field: field.into(),
+        });
+    }
+
+    /// Reports the field `name` of a record.
+    fn error(&mut self, record: &Record, name: &str, message: impl Into<String>) {
+        let (at, field) = record.place(name);
+        self.report.add(at, field, message);
+    }
+
+    /// The interface that a field names; reported when there is none.
+    fn interface(&mut self, item: &Item) -> Option<Interface<'f>> {
+        let name = item.value.text()?;
+        if let Some(&i) = self.by_name.get(name) {
+            return self.interfaces.get(i).copied();
+        }
+        // What the interfaces are is not known then: nothing can be said of one.
+        let lost = self.file.flawed && !self.file.has("interfaces");
+        if !lost {
+            let shown = quoted(name);
+            let message = match nearest(self.by_name.keys().copied(), name) {
+                Some(near) => {
+                    format!("there is no interface {shown} in this file; is `{near}` meant?")
+                }
+                None if self.by_name.is_empty() => {
+                    format!("there is no interface {shown} in this file; it has none at all")
+                }
+                None => {
+                    format!("there is no interface {shown} in this file; add it under `interfaces`")
+                }
+            };
+            self.report.add(item.at, item.field.clone(), message);
+        }
+        None
+    }
+
+    fn engine(&mut self) -> EngineSettings {
+        let file = self.file;
+        let workers = match file.get("workers").map(|i| &i.value) {
+            Some(Checked::Record(r)) => self.workers(r),
+            Some(Checked::Uint(n)) => (*n as usize, Vec::new(), false),
+            _ => (1, Vec::new(), false),
+        };
+        let sized = |section: &str, field: &str| {
+            let none = Record::empty(section_of(file, section));
+            file.record(section).unwrap_or(&none).size(field)
+        };
+        EngineSettings {
+            workers: workers.0,
+            cpus: workers.1,
+            busy_poll: workers.2,
+            buffers: sized("buffers", "per-worker").unwrap_or(0),
+            interfaces: sized("limits", "interfaces").unwrap_or(0),
+            seed: file.uint("seed"),
+        }
+    }
+
+    fn workers(&mut self, r: &Record) -> (usize, Vec<usize>, bool) {
+        let mut cpus = Vec::new();
+        for item in r.list("cpus") {
+            let Some(cpu) = item.value.uint().map(|n| n as usize) else {
+                continue;
+            };
+            if cpus.contains(&cpu) {
+                let message = format!("CPU {cpu} is listed twice; each worker has its own");
+                self.report.add(item.at, item.field.clone(), message);
+            }
+            cpus.push(cpu);
+        }
+        let count = r.size("count").unwrap_or(cpus.len().max(1));
+        if cpus.len() > count {
+            let message = format!(
+                "{} CPUs for {count} workers; at most one for each",
+                cpus.len()
+            );
+            self.error(r, "cpus", message);
+        }
+        (count, cpus, r.bool("busy-poll"))
+    }
+
+    fn commands(&mut self) {
+        for item in self.file.list("commands") {
+            let text = item.value.text().unwrap_or("");
+            let mut any = false;
+            for line in Script::new(text) {
+                let number = line.as_ref().map_or_else(|e| e.line, |l| l.number);
+                let at = within(item, number);
+                any = true;
+                match line {
+                    Ok(line) => self.lines.push(PlanLine {
+                        line: line.text.into(),
+                        at,
+                        field: item.field.clone(),
+                    }),
+                    Err(e) => self.report.add(at, item.field.clone(), e.message),
+                }
+            }
+            if !any {
+                let message = "there is only a comment here; write a command or leave it out";
+                self.report.add(item.at, item.field.clone(), message);
+            }
+        }
+    }
+}
+
+/// Place of a line of an item's text, as far as it is known.
+fn within(item: &Item, number: usize) -> Position {
+    if item.literal {
+        Position {
+            line: item.at.line + number,
+            column: 1,
+        }
+    } else {
+        item.at
+    }
+}
+
+/// The section that a field of `file` holds.
+fn section_of(file: &Record, name: &str) -> &'static crate::schema::Section {
+    let sections = file.section.field(name).map(|f| f.kind.sections());
+    sections
+        .and_then(|s| s.first().copied())
+        .unwrap_or(file.section)
+}
+
+fn cli(file: &Record) -> CliSettings {
+    let none = Record::empty(section_of(file, "cli"));
+    let r = file.record("cli").unwrap_or(&none);
+    let socket = r.value("socket");
+    let socket = socket.as_ref().and_then(Checked::text).unwrap_or("");
+    CliSettings {
+        socket: PathBuf::from(socket),
+        group: r.text("group").map(str::to_owned),
+    }
+}
+
+fn log(file: &Record) -> LogLevel {
+    let none = Record::empty(section_of(file, "log"));
+    let r = file.record("log").unwrap_or(&none);
+    let level = r.value("level");
+    let level = level.as_ref().and_then(Checked::text);
+    level
+        .and_then(LogLevel::from_word)
+        .unwrap_or(LogLevel::Info)
+}

@@ -1,0 +1,139 @@
+//! Packet-generator streams, in the language of VPP's `packet-generator new`.
+
+use std::collections::BTreeSet;
+
+use parshall_drivers::pg::StreamSpec;
+
+use super::{Builder, within};
+use crate::plan::{EngineSettings, PlanLine};
+use crate::record::{Checked, Record};
+
+impl Builder<'_, '_> {
+    /// Commands that make the streams; returned are those that start them.
+    pub(super) fn streams(&mut self, engine: &EngineSettings) -> Vec<PlanLine> {
+        let mut enable = Vec::new();
+        let mut names = BTreeSet::new();
+        let Some(pg) = self.file.record("packet-generator") else {
+            return enable;
+        };
+        for r in pg.records("streams") {
+            let (Some(name), Some(item)) = (r.text("name"), r.get("interface")) else {
+                continue;
+            };
+            if !names.insert(name) {
+                self.error(r, "name", format!("stream `{name}` is here a second time"));
+            }
+            let Some(interface) = self.interface(item) else {
+                continue;
+            };
+            if interface.kind != "pg" {
+                let message = format!("`{}` is not of type pg", interface.name);
+                self.error(r, "interface", message);
+            }
+            self.check_worker(r, engine.workers);
+            let Some(text) = self.stream(r, name, interface.name) else {
+                continue;
+            };
+            self.line(r, "", format!("packet-generator new {text}"));
+            if r.bool("enabled") {
+                let (at, field) = r.place("enabled");
+                enable.push(PlanLine {
+                    line: format!("packet-generator enable-stream {name}"),
+                    at,
+                    field: field.into(),
+                });
+            }
+        }
+        enable
+    }
+
+    fn check_worker(&mut self, r: &Record, workers: usize) {
+        if r.size("worker").is_some_and(|w| w >= workers) {
+            let message = format!(
+                "there are {workers} workers; allowed is 0 to {}",
+                workers - 1
+            );
+            self.error(r, "worker", message);
+        }
+    }
+
+    /// The text in braces; `None` when something about it has been reported.
+    fn stream(&mut self, r: &Record, name: &str, interface: &str) -> Option<String> {
+        if r.flawed || !self.source_is_one(r) {
+            return None;
+        }
+        let mut text = format!("{{ name {name} interface {interface}");
+        for (field, words) in [
+            ("node", "node"),
+            ("limit", "limit"),
+            ("rate", "rate"),
+            ("worker", "worker"),
+            ("max-frame", "maxframe"),
+            ("seed", "seed"),
+            ("variants", "variants"),
+            ("speed", "speed"),
+            ("size", "size"),
+        ] {
+            match r.get(field).map(|i| &i.value) {
+                Some(Checked::Text(t)) if field == "size" => {
+                    let range = if t.contains(['-', '+']) {
+                        t.to_string()
+                    } else {
+                        format!("{t}-{t}")
+                    };
+                    text += &format!(" size {range}");
+                }
+                Some(Checked::Text(t)) => text += &format!(" {words} {t}"),
+                Some(Checked::Uint(n)) => text += &format!(" {words} {n}"),
+                Some(Checked::Float(n)) => text += &format!(" {words} {n}"),
+                _ => {}
+            }
+        }
+        if r.bool("loop") {
+            text += " loop";
+        }
+        if let Some(file) = r.text("pcap") {
+            text += &format!(" pcap {file}");
+        }
+        if let Some(data) = r.text("data") {
+            text += &format!(" data {{ {} }}", data.trim());
+        }
+        text += " }";
+        self.understood(r, &text).then_some(text)
+    }
+
+    fn source_is_one(&mut self, r: &Record) -> bool {
+        let message = match (r.has("data"), r.text("pcap")) {
+            (true, Some(_)) => "either `data` or `pcap`, not both",
+            (false, None) => "a stream needs packets; write `data` or `pcap`",
+            (_, Some(file)) if file.contains([' ', '{', '}', '"', '\\']) || !file.is_ascii() => {
+                "the language of streams takes only file names without blanks, braces, quotes and backslashes"
+            }
+            _ => return true,
+        };
+        self.error(r, "pcap", message);
+        false
+    }
+
+    /// Lets the generator itself read the text, and the command language find its end.
+    fn understood(&mut self, r: &Record, text: &str) -> bool {
+        if let Err(e) = StreamSpec::parse_vpp(text) {
+            let field = if r.has("data") { "data" } else { "" };
+            match r.get("data").filter(|i| i.literal) {
+                Some(item) => {
+                    let at = within(item, e.line);
+                    self.report.add(at, item.field.clone(), e.message);
+                }
+                None => self.error(r, field, e.message),
+            }
+            return false;
+        }
+        let tokens = parshall_command::tokenize(text);
+        if tokens.is_ok_and(|t| t.len() == 1) {
+            return true;
+        }
+        let message = "quotes and braces come in pairs, also in comments";
+        self.error(r, "data", message);
+        false
+    }
+}
