@@ -79,6 +79,16 @@ impl Harness {
         }
     }
 
+    /// Brings interface `if_index` up or down, both ways.
+    pub fn set_up(&mut self, if_index: u32, up: bool) {
+        let rx = self.dispatcher.rx.iter_mut();
+        rx.filter(|r| r.if_index == if_index)
+            .for_each(|r| r.up = up);
+        if let Some(slot) = self.dispatcher.tx.get_mut(if_index as usize) {
+            slot.up = up;
+        }
+    }
+
     /// Puts packets, as received on `rx_if`, to `node` and lets them run at time `now`.
     ///
     /// # Panics

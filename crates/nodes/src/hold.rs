@@ -25,13 +25,11 @@ struct Waiting<A> {
 
 /// What became of a packet offered to the hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    /// It waits; control is to be told.
-    Tell,
-    /// It waits.
-    Quiet,
-    /// There is no room for it.
-    Full,
+pub struct Offered {
+    /// It waits; otherwise there was no room for it.
+    pub kept: bool,
+    /// Control is to be told that the neighbour is wanted.
+    pub tell: bool,
 }
 
 /// The queues of one worker and address family.
@@ -48,25 +46,28 @@ impl<A: Copy + PartialEq> Hold<A> {
     }
 
     /// Keeps `b` until neighbour `ip` on `if_index` resolves.
-    pub fn keep(&mut self, if_index: u32, ip: A, b: BufferIndex, now: u64) -> Held {
+    pub fn keep(&mut self, if_index: u32, ip: A, b: BufferIndex, now: u64) -> Offered {
         if let Some(w) = self
             .waiting
             .iter_mut()
             .find(|w| w.if_index == if_index && w.ip == ip)
         {
-            if w.count == PER_NEIGHBOR {
-                return Held::Full;
+            let kept = w.count < PER_NEIGHBOR;
+            if kept {
+                w.packets[w.count] = b;
+                w.count += 1;
             }
-            w.packets[w.count] = b;
-            w.count += 1;
-            if now < w.remind {
-                return Held::Quiet;
+            let tell = now >= w.remind;
+            if tell {
+                w.remind = now + REMIND;
             }
-            w.remind = now + REMIND;
-            return Held::Tell;
+            return Offered { kept, tell };
         }
         if self.waiting.len() == NEIGHBORS {
-            return Held::Full;
+            return Offered {
+                kept: false,
+                tell: false,
+            };
         }
         let mut packets = [b; PER_NEIGHBOR];
         packets[0] = b;
@@ -78,7 +79,10 @@ impl<A: Copy + PartialEq> Hold<A> {
             count: 1,
             packets,
         });
-        Held::Tell
+        Offered {
+            kept: true,
+            tell: true,
+        }
     }
 
     /// Takes out what waits for a neighbour.
@@ -120,12 +124,14 @@ mod tests {
         let mut pool = parshall_buffer::Pool::new(16).unwrap();
         let b: Vec<_> = (0..10).map(|_| pool.alloc().unwrap()).collect();
         let mut h = Hold::<[u8; 4]>::new();
-        assert_eq!(h.keep(1, [1; 4], b[0], 0), Held::Tell);
+        let offered = |kept, tell| Offered { kept, tell };
+        assert_eq!(h.keep(1, [1; 4], b[0], 0), offered(true, true));
         for &b in &b[1..8] {
-            assert_eq!(h.keep(1, [1; 4], b, 1), Held::Quiet);
+            assert_eq!(h.keep(1, [1; 4], b, 1), offered(true, false));
         }
-        assert_eq!(h.keep(1, [1; 4], b[8], 2), Held::Full);
-        assert_eq!(h.keep(2, [1; 4], b[9], REMIND), Held::Tell);
+        assert_eq!(h.keep(1, [1; 4], b[8], 2), offered(false, false));
+        assert_eq!(h.keep(1, [1; 4], b[8], REMIND), offered(false, true));
+        assert_eq!(h.keep(2, [1; 4], b[9], REMIND), offered(true, true));
         let mut out = Vec::new();
         assert_eq!(h.release(1, [1; 4], |b| out.push(b)), 8);
         assert_eq!(out, b[..8]);

@@ -12,19 +12,23 @@ use parshall_buffer::{BufferIndex, Flags, Frame, IF_NONE};
 use parshall_counters::DropReason;
 use parshall_graph::{Ctx, DROP, Dispatch, Node, NodeSpec};
 use parshall_wire::{
-    Icmpv4ErrorBuilder, Icmpv4ErrorKind, Icmpv4TimeExceeded, Icmpv4Unreachable, Icmpv6ErrorBuilder,
-    Icmpv6ErrorKind, Icmpv6ParamProblem, Icmpv6TimeExceeded, Icmpv6Unreachable,
+    EtherType, EthernetRepr, Icmpv4ErrorBuilder, Icmpv4ErrorKind, Icmpv4TimeExceeded,
+    Icmpv4Unreachable, Icmpv6ErrorBuilder, Icmpv6ErrorKind, Icmpv6ParamProblem, Icmpv6TimeExceeded,
+    Icmpv6Unreachable, MacAddr,
 };
 
+use crate::link::{answer_header, sender_mac};
 use crate::state::{IfTable, Shared};
 use crate::trace::{format_ip4, format_ip6};
 
 /// Description of the IPv4 node.
 pub const SPEC4: NodeSpec = NodeSpec::new("ip4-icmp-error", &["ip4-lookup"]).format(format_ip4);
 /// Description of the IPv6 node.
-pub const SPEC6: NodeSpec = NodeSpec::new("ip6-icmp-error", &["ip6-lookup"]).format(format_ip6);
+pub const SPEC6: NodeSpec =
+    NodeSpec::new("ip6-icmp-error", &["ip6-lookup", "interface-output"]).format(format_ip6);
 
 const LOOKUP: u16 = 0;
+const INTERFACE_OUTPUT: u16 = 1;
 /// TTL and hop limit of errors.
 const TTL: u8 = 64;
 /// Errors a worker sends at most, per second and at once (RFC 1812 section 4.3.2.8).
@@ -257,12 +261,18 @@ impl Ip6IcmpError {
         }
     }
 
-    fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> bool {
+    /// Makes the error, and says where it goes; `None` when there must not be one.
+    fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> Option<u16> {
         let m = *cx.pool.meta(b);
+        let interfaces = self.shared.interfaces(cx.rcu);
         let original = cx.pool.bytes(b);
         let length = original.len();
-        let Some(src_addr) = source6(self.shared.interfaces(cx.rcu), m.rx_if, original) else {
-            return false;
+        let direct = from_link_local(original);
+        let src_addr = source6(interfaces, m.rx_if, direct)?;
+        let link = EthernetRepr {
+            dst_addr: sender_mac(cx.pool, b),
+            src_addr: MacAddr(interfaces.view(m.rx_if).mac_bytes()),
+            ethertype: EtherType::IPV6,
         };
         let [kind, data] = m.scratch;
         let error = Icmpv6ErrorBuilder {
@@ -274,18 +284,24 @@ impl Ip6IcmpError {
         let too_big = matches!(error.kind, Icmpv6ErrorKind::PacketTooBig { .. });
         let allowed = error.may_be_sent_about(original) && (too_big || came_alone(cx, b));
         if !allowed || !self.limit.take(cx.now) {
-            return false;
+            return None;
         }
         let keep = Icmpv6ErrorBuilder::quoted_len(length);
-        turn_around(cx, b, keep, Icmpv6ErrorBuilder::HEADERS_LEN)
-            .is_some_and(|p| error.emit_in_place(p).is_ok())
+        let packet = turn_around(cx, b, keep, Icmpv6ErrorBuilder::HEADERS_LEN)?;
+        error.emit_in_place(packet).ok()?;
+        if !direct {
+            return Some(LOOKUP);
+        }
+        // No table knows link-local addresses: the error goes to where the packet came from.
+        cx.pool.meta_mut(b).tx_if = m.rx_if;
+        answer_header(cx.pool, b, &link).then_some(INTERFACE_OUTPUT)
     }
 }
 
 impl Node for Ip6IcmpError {
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         for (i, &b) in frame.packets().iter().enumerate() {
-            cx.next[i] = if self.answer(cx, b) { LOOKUP } else { DROP };
+            cx.next[i] = self.answer(cx, b).unwrap_or(DROP);
         }
         Dispatch::Each
     }
@@ -299,12 +315,16 @@ fn source4(interfaces: &IfTable, rx_if: u32) -> Option<Ipv4Addr> {
         .map(|(a, _)| *a)
 }
 
-/// As [`source4`]; a packet from a link-local source is answered from the link-local address.
-fn source6(interfaces: &IfTable, rx_if: u32, original: &[u8]) -> Option<Ipv6Addr> {
-    let addresses = interfaces.addresses(rx_if)?;
-    let from_link_local = original
+/// Whether an IPv6 packet has a link-local source.
+fn from_link_local(original: &[u8]) -> bool {
+    original
         .get(8..10)
-        .is_some_and(|s| s[0] == 0xFE && s[1] & 0xC0 == 0x80);
+        .is_some_and(|s| s[0] == 0xFE && s[1] & 0xC0 == 0x80)
+}
+
+/// As [`source4`]; a packet from a link-local source is answered from the link-local address.
+fn source6(interfaces: &IfTable, rx_if: u32, from_link_local: bool) -> Option<Ipv6Addr> {
+    let addresses = interfaces.addresses(rx_if)?;
     let global = addresses
         .ip6
         .first()

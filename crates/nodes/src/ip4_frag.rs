@@ -77,7 +77,7 @@ impl Ip4Frag {
                 &mut self.piece[..],
                 header,
                 &self.packet[from..to],
-                first_offset * 8 + k * step,
+                first_offset + k * step,
                 more,
             );
             let Some(f) = cx.pool.packet_from(&self.piece[..n], m.rx_if) else {

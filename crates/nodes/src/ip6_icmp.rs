@@ -3,7 +3,8 @@
 //!
 //! Errors, replies, router solicitations and advertisements that come to the router are consumed.
 //!
-//! Drop reasons: `local_bad_checksum`, `nd_malformed`, `nd_bad_hop_limit`, `nd_not_for_us`, `icmp_unhandled`.
+//! Drop reasons: `local_bad_checksum`, `nd_malformed`, `nd_bad_hop_limit`, `nd_not_for_us`, `icmp_unhandled`,
+//! `no_headroom`.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use parshall_wire::{
 };
 
 use crate::event::Event;
-use crate::link::answer_header;
+use crate::ip6_local::is_link_local;
+use crate::link::{answer_header, sender_mac};
 use crate::parts::icmp6_checksum_ok;
 use crate::state::{IfAddresses, Shared};
 use crate::trace::format_ip6;
@@ -44,6 +46,7 @@ pub struct Ip6Icmp {
 struct Heard {
     rx_if: u32,
     src: Ipv6Addr,
+    dst: Ipv6Addr,
 }
 
 impl Ip6Icmp {
@@ -73,7 +76,13 @@ impl Ip6Icmp {
     /// Makes the request its own reply.
     fn echo(&mut self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex, offset: usize) {
         let rx_if = cx.pool.meta(b).rx_if;
-        let own = self.shared.interfaces(cx.rcu).addresses(rx_if);
+        let interfaces = self.shared.interfaces(cx.rcu);
+        let own = interfaces.addresses(rx_if);
+        let link = EthernetRepr {
+            dst_addr: sender_mac(cx.pool, b),
+            src_addr: MacAddr(interfaces.view(rx_if).mac_bytes()),
+            ethertype: EtherType::IPV6,
+        };
         let (header, icmp) = cx.pool.bytes_mut(b).split_at_mut(offset);
         let mut ip = Ipv6Packet::new_unchecked(header);
         let (src, dst) = (ip.src_addr(), ip.dst_addr());
@@ -97,12 +106,17 @@ impl Ip6Icmp {
             sum = checksum::update_u16(sum, old, new);
         }
         icmp.set_checksum(sum);
+        // No table knows link-local addresses: the answer goes to where the request came from.
+        let direct = is_link_local(src);
+        if direct && !answer_header(cx.pool, b, &link) {
+            return cx.drop_packet(i, b, DropReason::NoHeadroom);
+        }
         cx.count_punted(rx_if);
         cx.count_originated(1);
         let m = cx.pool.meta_mut(b);
         m.flags.set(Flags::ORIGINATED);
-        m.flow_hash = 0;
-        cx.next[i] = LOOKUP;
+        (m.flow_hash, m.tx_if) = (0, rx_if);
+        cx.next[i] = if direct { INTERFACE_OUTPUT } else { LOOKUP };
     }
 
     fn discovery(&mut self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex, offset: usize) {
@@ -120,6 +134,7 @@ impl Ip6Icmp {
         let heard = Heard {
             rx_if: cx.pool.meta(b).rx_if,
             src,
+            dst,
         };
         match message {
             NdiscRepr::NeighborSolicit { target, source_ll } => {
@@ -158,17 +173,19 @@ impl Ip6Icmp {
         {
             return cx.drop_packet(i, b, DropReason::NdNotForUs);
         }
-        if let Some(mac) = source_ll
-            && !heard.src.is_unspecified()
-        {
+        // An unspecified source tests for duplicates: it asks a group, and has no link-layer address to tell
+        // (RFC 4861 section 7.1.1); the answer goes to everyone (section 7.2.4).
+        let tested = heard.src.is_unspecified();
+        if tested && (source_ll.is_some() || !heard.dst.is_multicast()) {
+            return cx.drop_packet(i, b, DropReason::NdMalformed);
+        }
+        if let Some(mac) = source_ll {
             self.tell(cx, heard.rx_if, heard.src, mac, false);
         }
-        // An unspecified source tests for duplicates: the answer goes to everyone (RFC 4861 section 7.2.4).
-        let tested = heard.src.is_unspecified();
         let (to, to_mac) = match (tested, source_ll) {
             (true, _) => (ALL_NODES, MacAddr::from_ipv6_multicast(ALL_NODES)),
             (false, Some(mac)) => (heard.src, mac),
-            (false, None) => (heard.src, sender_mac(cx, b)),
+            (false, None) => (heard.src, sender_mac(cx.pool, b)),
         };
         let advert = NdiscRepr::NeighborAdvert {
             router: true,
@@ -217,15 +234,6 @@ impl Ip6Icmp {
 
 fn owns(own: &IfAddresses, target: Ipv6Addr) -> bool {
     own.link_local == Some(target) || own.ip6.iter().any(|(a, _)| *a == target)
-}
-
-/// Source address of the frame a packet came in.
-fn sender_mac(cx: &Ctx<'_>, b: BufferIndex) -> MacAddr {
-    let (m, room) = cx.pool.parts(b);
-    let at = usize::from(m.l2) + 6;
-    room.get(at..at + 6)
-        .and_then(|s| s.first_chunk())
-        .map_or(MacAddr([0; 6]), |mac| MacAddr(*mac))
 }
 
 /// Writes an advertisement over the packet, link-layer header included; false when it does not fit.

@@ -56,6 +56,10 @@ impl Ip6Local {
         if upper.is_fragment() {
             return cx.drop_packet(i, b, DropReason::ReassemblyUnsupported);
         }
+        if upper.segments_left != 0 {
+            // Source routes end here (RFC 5095 for the one kind that anybody sent).
+            return cx.drop_packet(i, b, DropReason::LocalNoProtocol);
+        }
         let (reason, error) = match upper.protocol {
             IpProtocol::ICMPV6 => {
                 cx.pool.meta_mut(b).scratch[0] = upper.offset as u32;
@@ -64,10 +68,13 @@ impl Ip6Local {
             }
             IpProtocol::TCP => return cx.drop_packet(i, b, DropReason::LocalNoPort),
             IpProtocol::UDP => (DropReason::LocalNoPort, IcmpAsk::port_unreachable6()),
-            // The pointer names the next-header field of the fixed header; good enough without options.
+            // Nothing follows, so there is nothing to complain of (RFC 8200 section 4.7).
+            IpProtocol::NO_NEXT_HEADER => {
+                return cx.drop_packet(i, b, DropReason::LocalNoProtocol);
+            }
             _ => (
                 DropReason::LocalNoProtocol,
-                IcmpAsk::unknown_next_header6(6),
+                IcmpAsk::unknown_next_header6(named_at(cx.pool.bytes(b))),
             ),
         };
         ask(cx, b, reason, error);
@@ -87,7 +94,15 @@ impl Ip6Local {
     }
 }
 
-fn is_link_local(a: Ipv6Addr) -> bool {
+/// Where a packet names its upper layer: the offset of the last next-header field.
+fn named_at(packet: &[u8]) -> u16 {
+    let ip = Ipv6Packet::new_unchecked(packet);
+    let last = ip.extension_headers().map_while(Result::ok).last();
+    last.map_or(6, |h| (40 + h.offset) as u16)
+}
+
+/// Whether an address means something on one link only (RFC 4291 section 2.5.6).
+pub fn is_link_local(a: Ipv6Addr) -> bool {
     a.segments()[0] & 0xFFC0 == 0xFE80
 }
 

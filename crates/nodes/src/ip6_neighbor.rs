@@ -10,24 +10,29 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use parshall_buffer::{BufferIndex, Frame};
+use parshall_buffer::{BufferIndex, Frame, IF_NONE};
 use parshall_counters::DropReason;
 use parshall_fib::{Dpo, DpoKind, LinkType};
-use parshall_graph::{CONSUMED, Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::{CONSUMED, Ctx, DROP, Dispatch, Node, NodeSpec};
 use parshall_ring::Producer;
 
 use crate::event::{Event, HoldMessage};
-use crate::hold::{Held, Hold};
+use crate::hold::Hold;
 use crate::icmp_error::{IcmpAsk, ask};
 use crate::state::Shared;
 use crate::trace::format_ip6;
 
 /// The node's description.
-pub const SPEC: NodeSpec =
-    NodeSpec::new("ip6-discover-neighbor", &["ip6-lookup", "ip6-icmp-error"]).format(format_ip6);
+pub const SPEC: NodeSpec = NodeSpec::new(
+    "ip6-discover-neighbor",
+    &["ip6-lookup", "ip6-icmp-error", "ip6-rewrite", "mpls-output"],
+)
+.format(format_ip6);
 
 const LOOKUP: u16 = 0;
 const ICMP_ERROR: u16 = 1;
+const REWRITE: u16 = 2;
+const MPLS_OUTPUT: u16 = 3;
 
 /// The node.
 pub struct Ip6Neighbor {
@@ -46,55 +51,66 @@ impl Ip6Neighbor {
         }
     }
 
-    /// Interface and address of the neighbour a packet waits for.
-    fn neighbor(&self, cx: &Ctx<'_>, b: BufferIndex) -> Option<(u32, [u8; 16])> {
-        let dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
-        if dpo.kind() == DpoKind::Glean {
-            return Some((dpo.index(), *cx.pool.peek(b, 24)));
-        }
-        let adj = self.shared.adjacencies.get(dpo.index(), cx.rcu)?;
-        Some((adj.tx_if(), *adj.next_hop()))
-    }
-
-    /// Whether a packet waits to be sent with labels.
-    fn is_labelled(&self, cx: &Ctx<'_>, b: BufferIndex) -> bool {
-        let dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
-        dpo.kind() == DpoKind::Adjacency
-            && self
-                .shared
-                .adjacencies
-                .get(dpo.index(), cx.rcu)
-                .is_some_and(|a| a.link() == LinkType::Mpls)
-    }
-
     fn keep(&mut self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex) {
-        let Some((if_index, ip)) = self.neighbor(cx, b) else {
+        let Some((if_index, ip)) = neighbor(&self.shared, cx, b) else {
             return cx.drop_packet(i, b, DropReason::NoAdjacency);
         };
-        if self.is_labelled(cx, b) {
-            // It could not go through the IP lookup again when released.
-            let _ = self.events.push(Event::Wanted6 { if_index, ip });
-            return cx.drop_packet(i, b, DropReason::UnresolvedNeighbor);
-        }
-        match self.hold.keep(if_index, ip, b, cx.now) {
-            Held::Full => return cx.drop_packet(i, b, DropReason::NeighborQueueFull),
+        let offered = self.hold.keep(if_index, ip, b, cx.now);
+        if offered.tell {
             // A full event ring only delays the question until the next packet reminds.
-            Held::Tell => _ = self.events.push(Event::Wanted6 { if_index, ip }),
-            Held::Quiet => {}
+            let _ = self.events.push(Event::Wanted6 { if_index, ip });
+        }
+        if !offered.kept {
+            return cx.drop_packet(i, b, DropReason::NeighborQueueFull);
         }
         cx.counters.held.add(1);
         cx.next[i] = CONSUMED;
     }
 }
 
-fn give_up(cx: &mut Ctx<'_>, b: BufferIndex) {
+/// Interface and address of the neighbour a packet waits for.
+fn neighbor(shared: &Shared, cx: &Ctx<'_>, b: BufferIndex) -> Option<(u32, [u8; 16])> {
+    let dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
+    if dpo.kind() == DpoKind::Glean {
+        return Some((dpo.index(), *cx.pool.peek(b, 24)));
+    }
+    let adj = shared.adjacencies.get(dpo.index(), cx.rcu)?;
+    let ip = *adj.next_hop();
+    adj.next_hop_is_ip6().then_some((adj.tx_if(), ip))
+}
+
+/// Whether a packet waits to be sent with labels.
+fn is_labelled(shared: &Shared, cx: &Ctx<'_>, b: BufferIndex) -> bool {
+    let dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
+    let adj = || shared.adjacencies.get(dpo.index(), cx.rcu);
+    dpo.kind() == DpoKind::Adjacency && adj().is_some_and(|a| a.link() == LinkType::Mpls)
+}
+
+/// Sends a packet whose neighbour is known now through the lookup again. Where there is no way back, for a
+/// label was pushed or popped, it goes on along its adjacency if that leads to the same neighbour still.
+fn resume(shared: &Shared, cx: &mut Ctx<'_>, b: BufferIndex, to: (u32, [u8; 16])) {
+    let m = *cx.pool.meta(b);
+    let labelled = is_labelled(shared, cx, b);
+    if !labelled && (m.mpls_ttl == 0 || m.table != IF_NONE) {
+        cx.emit(LOOKUP, b);
+    } else if neighbor(shared, cx, b) == Some(to) {
+        cx.emit(if labelled { MPLS_OUTPUT } else { REWRITE }, b);
+    } else {
+        cx.pool.meta_mut(b).reason = DropReason::NoAdjacency.code();
+        cx.emit(DROP, b);
+    }
+}
+
+/// Drops a packet whose neighbour did not resolve, with an error where it is one that may have one.
+fn give_up(shared: &Shared, cx: &mut Ctx<'_>, b: BufferIndex) {
     ask(
         cx,
         b,
         DropReason::UnresolvedNeighbor,
         IcmpAsk::address_unreachable6(),
     );
-    cx.emit(ICMP_ERROR, b);
+    let labelled = is_labelled(shared, cx, b);
+    cx.emit(if labelled { DROP } else { ICMP_ERROR }, b);
 }
 
 impl Node for Ip6Neighbor {
@@ -110,8 +126,9 @@ impl Node for Ip6Neighbor {
     }
 
     fn tick(&mut self, cx: &mut Ctx<'_>) {
+        let shared = &*self.shared;
         loop {
-            let n = self.hold.expire(cx.now, |b| give_up(cx, b));
+            let n = self.hold.expire(cx.now, |b| give_up(shared, cx, b));
             if n == 0 {
                 return;
             }
@@ -120,12 +137,13 @@ impl Node for Ip6Neighbor {
     }
 
     fn message(&mut self, cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        let shared = &*self.shared;
         let n = match message.downcast_ref::<HoldMessage<[u8; 16]>>() {
-            Some(&HoldMessage::Resolved { if_index, ip }) => {
-                self.hold.release(if_index, ip, |b| cx.emit(LOOKUP, b))
-            }
+            Some(&HoldMessage::Resolved { if_index, ip }) => self
+                .hold
+                .release(if_index, ip, |b| resume(shared, cx, b, (if_index, ip))),
             Some(&HoldMessage::Failed { if_index, ip }) => {
-                self.hold.release(if_index, ip, |b| give_up(cx, b))
+                self.hold.release(if_index, ip, |b| give_up(shared, cx, b))
             }
             None => 0,
         };

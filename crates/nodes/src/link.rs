@@ -2,7 +2,7 @@
 
 use parshall_buffer::{BufferIndex, Pool};
 use parshall_fib::Adjacency;
-use parshall_wire::{EthernetFrame, EthernetRepr};
+use parshall_wire::{EthernetFrame, EthernetRepr, MacAddr};
 
 /// Bytes of an Ethernet header.
 pub const HEADER: u16 = 14;
@@ -31,4 +31,13 @@ pub fn answer_header(pool: &mut Pool, b: BufferIndex, header: &EthernetRepr) -> 
     header
         .emit(&mut EthernetFrame::new_unchecked(pool.bytes_mut(b)))
         .is_ok()
+}
+
+/// Source address of the frame a packet came in; its header must be in place still.
+pub fn sender_mac(pool: &Pool, b: BufferIndex) -> MacAddr {
+    let (m, room) = pool.parts(b);
+    let at = usize::from(m.l2) + 6;
+    room.get(at..at + 6)
+        .and_then(|s| s.first_chunk())
+        .map_or(MacAddr::ZERO, |mac| MacAddr(*mac))
 }

@@ -1,1 +1,14 @@
+//! Tests of the nodes as a router: packets in at one interface, packets and counters out.
+//!
+//! One file a subject. All of them build on [`lab`], a router with three interfaces.
 
+extern crate self as parshall_nodes;
+
+mod arp;
+mod ethernet;
+mod icmp;
+mod ip4_errors;
+mod ip4_forward;
+mod ip4_frag;
+mod ip4_input;
+mod lab;
