@@ -1,5 +1,7 @@
 //! The `parshall` binary: the composition root. Parses the command line and hands over to a room.
 
+mod run;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -14,14 +16,27 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run a router with a configuration file.
+    Run(run::RunArgs),
     /// Give commands to a running router: one, a file of them, or at a prompt.
     Ctl(parshall_cli::CtlArgs),
+    /// Look at configuration files.
+    #[command(subcommand)]
+    Config(Config),
+    /// See it all at work: hosts, a router, traffic and a collector in network namespaces.
+    Lab(parshall_lab::LabArgs),
     /// Tools for sFlow.
     #[command(subcommand)]
     Sflow(Sflow),
     /// Measure the router in memory.
     #[command(subcommand)]
     Bench(Bench),
+}
+
+#[derive(Subcommand)]
+enum Config {
+    /// Check a file without touching the system: its form, its values, and every command it stands for.
+    Check(parshall_config::ConfigCheckArgs),
 }
 
 #[derive(Subcommand)]
@@ -38,6 +53,9 @@ enum Bench {
 
 fn main() -> ExitCode {
     match Args::parse().command {
+        Command::Run(args) => run::run_router(&args),
+        Command::Config(Config::Check(args)) => run::check_config(&args),
+        Command::Lab(args) => parshall_lab::run(args),
         Command::Ctl(args) => parshall_cli::run(args),
         Command::Sflow(Sflow::Decode(args)) => report(parshall_collector::run(&args)),
         Command::Bench(Bench::Forward(args)) => parshall_bench::forward(&args),

@@ -1,0 +1,127 @@
+//! `parshall run` and `parshall config check`: a configuration file, the router, its command socket.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use parshall_cli::{CliServer, ServerConfig};
+use parshall_config::{ConfigCheckArgs, EngineSettings, Plan, PlanLine};
+use parshall_control::run::{Wakeup, run};
+use parshall_control::{EngineConfig, Router, execute_lines, rehearse};
+use tracing_subscriber::EnvFilter;
+
+/// Arguments of `parshall run`.
+#[derive(Args, Clone, Debug)]
+pub struct RunArgs {
+    /// The configuration, a YAML file (see docs/reference/configuration.md).
+    #[arg(short = 'c', long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Command socket, instead of the file's.
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// What to log, as in RUST_LOG: a level, or levels by module. Instead of the file's.
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+}
+
+/// Runs a router until a signal or `shutdown` ends it.
+pub fn run_router(args: &RunArgs) -> ExitCode {
+    match start(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("parshall: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(args: &RunArgs) -> Result<(), String> {
+    let plan = parshall_config::load(&args.config).map_err(|e| e.to_string())?;
+    log_to_stderr(args.log.as_deref().unwrap_or(plan.log.as_str()))?;
+    let engine = engine_config(&plan.engine);
+    let lines = located(&args.config, &plan.commands);
+    // What can be refused without touching the system is refused before anything is touched.
+    rehearse(&engine, &lines).map_err(|e| e.to_string())?;
+    // Signals are taken over first: from here on they end the router in order.
+    let mut wakeup = Wakeup::new().map_err(|e| format!("cannot watch for signals: {e}"))?;
+    let mut router = Router::new(engine).map_err(|e| e.to_string())?;
+    if let Err(error) = execute_lines(&mut router, &lines) {
+        router.shut_down();
+        return Err(error.to_string());
+    }
+    let path = args
+        .socket
+        .clone()
+        .unwrap_or_else(|| plan.cli.socket.clone());
+    let config = ServerConfig::new(&path, plan.cli.group.clone());
+    let (mut server, requests) =
+        CliServer::start(config, wakeup.waker()).map_err(|e| e.to_string())?;
+    tracing::info!("running; commands at {}", path.display());
+    run(&mut router, &requests, &mut wakeup);
+    server.stop();
+    tracing::info!("ended");
+    Ok(())
+}
+
+/// `parshall config check`: the file itself, then its commands on a model of the router.
+pub fn check_config(args: &ConfigCheckArgs) -> ExitCode {
+    let rehearsed = |plan: Plan| {
+        rehearse(
+            &engine_config(&plan.engine),
+            &located(&args.file, &plan.commands),
+        )
+        .map_err(|e| e.to_string())
+    };
+    match parshall_config::load(&args.file)
+        .map_err(|e| e.to_string())
+        .and_then(rehearsed)
+    {
+        Ok(()) => parshall_config::check(args),
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The commands of a plan, each with its place in the file.
+fn located(file: &Path, commands: &[PlanLine]) -> Vec<(String, String)> {
+    let place = |c: &PlanLine| {
+        format!(
+            "{}:{}:{}: {}",
+            file.display(),
+            c.at.line,
+            c.at.column,
+            c.field
+        )
+    };
+    commands
+        .iter()
+        .map(|c| (place(c), c.line.clone()))
+        .collect()
+}
+
+fn engine_config(settings: &EngineSettings) -> EngineConfig {
+    EngineConfig {
+        workers: settings.workers,
+        cpus: settings.cpus.clone(),
+        busy_poll: settings.busy_poll,
+        buffers: settings.buffers,
+        interfaces: settings.interfaces,
+        seed: settings.seed.unwrap_or_else(clock_seed),
+    }
+}
+
+/// A seed nobody chose: two routers should not sample in step.
+fn clock_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |d| d.as_nanos() as u64) ^ u64::from(std::process::id()) << 32
+}
+
+fn log_to_stderr(filter: &str) -> Result<(), String> {
+    let filter = EnvFilter::try_new(filter).map_err(|e| format!("--log {filter}: {e}"))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    log.try_init().map_err(|e| e.to_string())
+}
