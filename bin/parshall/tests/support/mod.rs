@@ -154,8 +154,7 @@ pub struct Router {
 impl Router {
     /// Starts a router inside a namespace with these commands, and waits until it answers.
     pub fn start(ns: &Netns, commands: &[&str]) -> Router {
-        let mut config =
-            String::from("cli:\n  socket: SOCKET\nworkers: 1\nbuffers: 16384\ncommands:\n");
+        let mut config = String::from("cli:\n  socket: SOCKET\ncommands:\n");
         for c in commands {
             writeln!(config, "  - {}", serde_json::to_string(c).unwrap()).unwrap();
         }
