@@ -1,1 +1,35 @@
-//! The state owner: interfaces, tables, settings; commands, diff and apply.
+//! The state owner: interfaces, tables, settings; commands; the loop that serves them.
+//!
+//! One thread has a [`Router`] and runs it with [`run`](run::run). Front ends send it requests over a
+//! channel, workers report through rings; nothing else changes state. Pure parts (neighbours, routes,
+//! prefixes, frames) know no thread and no clock; [`Router`] puts them together with engine and drivers.
+
+mod adjacency;
+pub mod commands;
+mod drivers;
+mod engine;
+mod error;
+mod forwarding;
+mod interface;
+mod neighbor;
+mod path;
+mod prefix;
+mod rib;
+mod router;
+pub mod run;
+mod solicit;
+mod telemetry;
+mod text;
+
+pub use commands::{Context, Handler, Output, execute_lines, rehearse};
+pub use drivers::{
+    DeviceKind, DeviceSpec, Factory, MadeDevice, ModelFactory, SystemFactory, TapSpec,
+};
+pub use engine::{Engine, EngineConfig};
+pub use error::{Error, Result};
+pub use interface::{Interface, Interfaces, SflowPort};
+pub use neighbor::{Action, Neighbor, NeighborConfig, NeighborKey, NeighborState, NeighborTable};
+pub use path::{Path, Via};
+pub use prefix::{Family, IpNet};
+pub use router::{CapturePlan, Router, header_range};
+pub use telemetry::View;

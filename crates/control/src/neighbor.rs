@@ -278,16 +278,26 @@ impl NeighborTable {
         true
     }
 
-    /// Puts a dynamic entry in, as if it had just been learned.
-    pub fn set_dynamic(&mut self, key: NeighborKey, mac: [u8; 6], now: u64, out: &mut Vec<Action>) {
-        if self
-            .entries
-            .get(&key)
-            .is_some_and(|e| e.state == NeighborState::Static)
-        {
-            self.remove(&key, out);
+    /// Puts a dynamic entry in, as if it had just been confirmed; false when there is no room.
+    pub fn set_dynamic(
+        &mut self,
+        key: NeighborKey,
+        mac: [u8; 6],
+        now: u64,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let old = self.entries.get(&key).and_then(|e| e.mac);
+        if !self.entries.contains_key(&key) && !self.make_room(key.if_index, out) {
+            return false;
         }
-        self.seen(key, mac, true, true, now, out);
+        self.learn(key, mac, true, now);
+        if old != Some(mac) {
+            out.push(Action::Publish { key, mac });
+        }
+        if old.is_none() {
+            out.push(Action::Resolved { key });
+        }
+        true
     }
 
     /// Takes an entry out; false when there was none.

@@ -48,10 +48,7 @@ fn three_tries_a_second_apart_then_failure() {
     assert_eq!(poll(&mut t, SECOND - 1), []);
     assert_eq!(poll(&mut t, SECOND), [ask]);
     assert_eq!(poll(&mut t, 2 * SECOND), [ask]);
-    assert_eq!(
-        poll(&mut t, 3 * SECOND),
-        [Action::Failed { key: key(1) }]
-    );
+    assert_eq!(poll(&mut t, 3 * SECOND), [Action::Failed { key: key(1) }]);
     assert_eq!(
         wanted(&mut t, key(1), 3 * SECOND + 1),
         [Action::Failed { key: key(1) }],

@@ -150,7 +150,8 @@ pub struct Leg {
     pub pipe: bool,
 }
 
-/// A leg with its share as a fraction, while they are being collected.
+/// A leg with its share as a fraction of the whole.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Share {
     pub target: Target,
     pub share: f64,
@@ -158,27 +159,45 @@ pub(crate) struct Share {
     pub pipe: bool,
 }
 
-/// Merges equal legs and makes whole weights of the shares: the least becomes 1.
-pub(crate) fn settle(shares: Vec<Share>) -> Vec<Leg> {
-    let mut merged: Vec<Share> = Vec::with_capacity(shares.len());
-    for s in shares {
-        match merged
-            .iter_mut()
-            .find(|m| m.target == s.target && m.labels == s.labels && m.pipe == s.pipe)
-        {
-            Some(m) => m.share += s.share,
-            None => merged.push(s),
+impl Share {
+    /// Everything goes to `target`.
+    pub fn whole(target: Target) -> Share {
+        Share {
+            target,
+            share: 1.0,
+            labels: Vec::new(),
+            pipe: false,
         }
     }
-    let least = merged.iter().map(|m| m.share).fold(f64::MAX, f64::min);
-    let weight = |share: f64| ((share / least).round() as u32).max(1);
+}
+
+/// Puts the ends of several weighted paths together, equal ends as one. The shares add up to 1.
+pub(crate) fn merge(paths: Vec<(f64, Vec<Share>)>) -> Vec<Share> {
+    let total: f64 = paths.iter().map(|p| p.0).sum();
+    let mut merged: Vec<Share> = Vec::new();
+    for (weight, ends) in paths {
+        for mut end in ends {
+            end.share *= weight / total;
+            let same = |m: &&mut Share| {
+                m.target == end.target && m.labels == end.labels && m.pipe == end.pipe
+            };
+            match merged.iter_mut().find(same) {
+                Some(m) => m.share += end.share,
+                None => merged.push(end),
+            }
+        }
+    }
     merged
-        .into_iter()
-        .map(|m| Leg {
-            weight: weight(m.share),
-            target: m.target,
-            labels: m.labels,
-            pipe: m.pipe,
-        })
-        .collect()
+}
+
+/// Makes whole weights of the shares: the least becomes 1.
+pub(crate) fn settle(shares: &[Share]) -> Vec<Leg> {
+    let least = shares.iter().map(|s| s.share).fold(f64::MAX, f64::min);
+    let leg = |s: &Share| Leg {
+        target: s.target,
+        weight: ((s.share / least).round() as u32).max(1),
+        labels: s.labels.clone(),
+        pipe: s.pipe,
+    };
+    shares.iter().map(leg).collect()
 }

@@ -66,7 +66,10 @@ impl IpNet {
     pub fn new(addr: IpAddr, len: u8) -> IpNet {
         let len = len.min(Family::of(addr).bits());
         IpNet {
-            addr: from_bits(Family::of(addr), to_bits(addr) & mask(Family::of(addr), len)),
+            addr: from_bits(
+                Family::of(addr),
+                to_bits(addr) & mask(Family::of(addr), len),
+            ),
             len,
         }
     }

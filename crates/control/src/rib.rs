@@ -9,12 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use parshall_fib::Dpo;
 
 use crate::error::{Error, Result};
-use crate::path::{Leg, Path, Payload, Share, Target, Via, settle};
+use crate::path::{Leg, Path, Payload, Share, Target, Via, merge, settle};
 use crate::prefix::{Family, IpNet};
 
 /// Paths one route may have.
@@ -109,8 +109,10 @@ enum User {
 /// A path list.
 #[derive(Debug)]
 pub struct PathList {
-    key: Rc<ListKey>,
+    key: Arc<ListKey>,
     legs: Vec<Leg>,
+    /// The legs before their shares were rounded to weights: what lists that hang on this one see.
+    shares: Vec<Share>,
     /// Following it met a loop: then its legs do not tell all that others see through it.
     looped: bool,
     made: Made,
@@ -167,12 +169,8 @@ impl Table {
         self.routes.iter()
     }
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.routes.len()
-    }
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.routes.is_empty()
     }
     /// The route for this very prefix.
     pub fn get(&self, net: &IpNet) -> Option<&Route> {
@@ -194,7 +192,7 @@ pub struct Rib {
     labels: BTreeMap<(u32, bool), ListId>,
     lists: Vec<Option<PathList>>,
     free: Vec<ListId>,
-    by_key: HashMap<Rc<ListKey>, ListId>,
+    by_key: HashMap<Arc<ListKey>, ListId>,
     /// Lists that follow a next hop through a table.
     recursive: BTreeMap<(Family, u32, IpAddr), BTreeSet<ListId>>,
 }
@@ -219,6 +217,7 @@ impl Rib {
         self.lists.get(id).and_then(Option::as_ref)
     }
     /// Path lists in use.
+    #[cfg(test)]
     pub fn list_count(&self) -> usize {
         self.by_key.len()
     }
@@ -255,7 +254,7 @@ impl Rib {
     /// When it does not exist, has routes, or routes look up in it.
     pub fn remove_table(&mut self, o: &mut dyn Objects, family: Family, id: u32) -> Result<()> {
         let table = self.table(family, id)?;
-        let (index, n) = (table.index, table.len());
+        let (index, n) = (table.index, table.count());
         if n != 0 {
             return Err(Error::refused(format!(
                 "{} table {id} still has {n} routes",
@@ -491,12 +490,14 @@ impl Rib {
             }
             return Ok(id);
         }
-        let (legs, looped) = self.expand(o, &key);
+        let (shares, looped) = self.expand(o, &key);
+        let legs = settle(&shares);
         let made = o.make(payload, &legs, &mut Made::default())?;
-        let key = Rc::new(key);
+        let key = Arc::new(key);
         let list = PathList {
             key: key.clone(),
             legs,
+            shares,
             looped,
             made,
             users: BTreeSet::new(),
@@ -562,15 +563,17 @@ impl Rib {
             let Some(list) = self.list(id).filter(|_| done.insert(id)) else {
                 continue;
             };
-            let (legs, looped) = self.expand(o, &list.key);
-            let same = legs == list.legs;
+            let (shares, looped) = self.expand(o, &list.key);
+            let same = shares == list.shares;
             if same && !looped && !list.looped {
                 continue;
             }
+            let legs = settle(&shares);
+            let moved = legs != list.legs;
             if let Some(Some(list)) = self.lists.get_mut(id) {
-                list.looped = looped;
+                (list.looped, list.shares) = (looped, shares);
             }
-            if !same {
+            if moved {
                 self.replace(o, id, legs);
             }
             self.add_dependents(id, &mut dirty);
@@ -628,28 +631,20 @@ impl Rib {
 
     /// Follows the paths of a list to their ends. Never empty: without a way out it is "unreachable".
     /// Says too whether there was a loop.
-    fn expand(&self, o: &dyn Objects, key: &ListKey) -> (Vec<Leg>, bool) {
+    fn expand(&self, o: &dyn Objects, key: &ListKey) -> (Vec<Share>, bool) {
         let mut walk = Walk {
             rib: self,
             o,
             stack: Vec::new(),
             steps: 0,
             looped: false,
-            out: Vec::new(),
         };
-        walk.list(key, 1.0, &[]);
-        let (mut shares, looped) = (walk.out, walk.looped);
+        let mut shares = walk.list(key);
         if shares.is_empty() {
-            shares.push(Share {
-                target: Target::Other(Via::Unreachable),
-                share: 1.0,
-                labels: Vec::new(),
-                pipe: false,
-            });
+            shares.push(Share::whole(Target::Other(Via::Unreachable)));
         }
-        let mut legs = settle(shares);
-        legs.truncate(MAX_PATHS);
-        (legs, looped)
+        shares.truncate(MAX_PATHS);
+        (shares, walk.looped)
     }
 }
 
@@ -661,72 +656,63 @@ struct Walk<'a> {
     stack: Vec<*const ListKey>,
     steps: usize,
     looped: bool,
-    out: Vec<Share>,
 }
 
 impl Walk<'_> {
-    fn list(&mut self, key: &ListKey, share: f64, inner: &[u32]) {
+    /// The ends of a list, their shares adding up to 1; none when all its paths are dead.
+    fn list(&mut self, key: &ListKey) -> Vec<Share> {
         self.steps += 1;
         let id = std::ptr::from_ref(key);
         if self.stack.contains(&id) || self.stack.len() == MAX_DEPTH || self.steps > MAX_STEPS {
             self.looped = true;
-            return;
+            return Vec::new();
         }
         self.stack.push(id);
-        let total: f64 = key.paths.iter().map(|p| f64::from(p.weight.max(1))).sum();
+        let mut alive = Vec::with_capacity(key.paths.len());
         for path in &key.paths {
-            let share = share * f64::from(path.weight.max(1)) / total;
-            // The labels of the route to a next hop go outside those of the route that uses it.
-            let labels: Vec<u32> = path.labels.iter().chain(inner).copied().collect();
-            self.path(path, key.table, share, labels);
+            let ends = self.path(path, key.table);
+            if !ends.is_empty() {
+                alive.push((f64::from(path.weight.max(1)), ends));
+            }
         }
         self.stack.pop();
+        merge(alive)
     }
 
-    fn path(&mut self, path: &Path, table: u32, share: f64, labels: Vec<u32>) {
-        let pipe = path.pipe;
-        match path.via {
-            Via::Attached { if_index } if !self.o.is_up(if_index) => {}
+    fn path(&mut self, path: &Path, table: u32) -> Vec<Share> {
+        let mut ends = match path.via {
+            Via::Attached { if_index } if !self.o.is_up(if_index) => Vec::new(),
             Via::NextHop {
                 ip,
                 if_index: Some(if_index),
-            } => self.neighbor(if_index, ip, (share, labels, pipe)),
-            Via::NextHop { ip, if_index: None } => self.hop(ip, table, share, labels, pipe),
-            other => self.out.push(Share {
-                target: Target::Other(other),
-                share,
-                labels,
-                pipe,
-            }),
+            } => self.neighbor(if_index, ip),
+            Via::NextHop { ip, if_index: None } => self.hop(ip, table),
+            other => vec![Share::whole(Target::Other(other))],
+        };
+        for end in &mut ends {
+            // The labels of the route to a next hop go outside those of the route that uses it.
+            end.labels.extend(&path.labels);
+            end.pipe |= path.pipe;
         }
+        ends
     }
 
-    fn neighbor(
-        &mut self,
-        if_index: u32,
-        ip: IpAddr,
-        (share, labels, pipe): (f64, Vec<u32>, bool),
-    ) {
-        if self.o.is_up(if_index) {
-            self.out.push(Share {
-                target: Target::Neighbor { if_index, ip },
-                share,
-                labels,
-                pipe,
-            });
-        }
+    fn neighbor(&self, if_index: u32, ip: IpAddr) -> Vec<Share> {
+        let up = self.o.is_up(if_index);
+        let end = || Share::whole(Target::Neighbor { if_index, ip });
+        up.then(end).into_iter().collect()
     }
 
     /// Goes on along the route to a next hop.
-    fn hop(&mut self, ip: IpAddr, table: u32, share: f64, labels: Vec<u32>, pipe: bool) {
+    fn hop(&mut self, ip: IpAddr, table: u32) -> Vec<Share> {
         let Some((_, list)) = self.rib.best_for(Family::of(ip), table, ip) else {
-            return;
+            return Vec::new();
         };
         match list.key.paths.first().map(|p| p.via) {
-            Some(Via::Attached { if_index }) => self.neighbor(if_index, ip, (share, labels, pipe)),
+            Some(Via::Attached { if_index }) => self.neighbor(if_index, ip),
             // An address of our own is nobody's next hop.
-            Some(Via::Receive { .. }) | None => {}
-            Some(_) => self.list(&list.key, share, &labels),
+            Some(Via::Receive { .. }) | None => Vec::new(),
+            Some(_) => self.list(&list.key),
         }
     }
 }

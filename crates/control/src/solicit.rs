@@ -151,7 +151,12 @@ mod tests {
         want.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 2]);
         want.resize(60, 0);
         assert_eq!(bytes, want);
-        let unicast = arp_request(MAC, [10, 0, 0, 1].into(), [10, 0, 0, 2].into(), Some([4; 6]));
+        let unicast = arp_request(
+            MAC,
+            [10, 0, 0, 1].into(),
+            [10, 0, 0, 2].into(),
+            Some([4; 6]),
+        );
         assert_eq!(&unicast.unwrap()[..6], [4; 6]);
     }
 

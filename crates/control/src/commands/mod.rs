@@ -1,0 +1,128 @@
+//! The commands: one file a family, each command described once in the table that CLI, files,
+//! configuration and the reference share.
+//!
+//! The words are VPP's where VPP has the command. Every `show` has its data first and prints that, as text
+//! in VPP's columns or as JSON.
+
+mod create;
+mod mpls;
+mod neighbor;
+mod packet_generator;
+mod route;
+mod runtime;
+mod set_interface;
+mod sflow;
+mod shell;
+mod show_fib;
+mod show_interface;
+mod system;
+mod trace;
+
+use std::sync::Arc;
+
+use parshall_command::{Args, CommandSpec, CommandTable};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::router::Router;
+
+pub use shell::{execute_lines, rehearse};
+
+/// What executes a command.
+pub type Handler = fn(&mut Router, &Args, &Context) -> Result<Output>;
+
+/// How a command is asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    /// Answer as data.
+    pub json: bool,
+}
+
+/// What a command answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// It is done.
+    Done,
+    /// Text to print.
+    Text(String),
+    /// The same as data.
+    Data(Value),
+}
+
+impl Context {
+    /// `data` itself, or the text that `print` makes of it.
+    ///
+    /// # Errors
+    /// When the data has no JSON form, which means a mistake of the program.
+    fn show<T: Serialize>(&self, data: &T, print: impl FnOnce(&T) -> String) -> Result<Output> {
+        if !self.json {
+            return Ok(Output::Text(print(data)));
+        }
+        serde_json::to_value(data)
+            .map(Output::Data)
+            .map_err(|e| Error::refused(e.to_string()))
+    }
+}
+
+/// A command without further words to explain.
+const fn command(
+    pattern: &'static str,
+    help: &'static str,
+    handler: Handler,
+) -> CommandSpec<Handler> {
+    CommandSpec {
+        pattern,
+        help,
+        detail: "",
+        params: &[],
+        handler,
+    }
+}
+
+const TOPICS: &[(&str, &str)] = &[
+    ("show", "State, counters and settings"),
+    ("show ip", "IPv4: routes and neighbours"),
+    ("show ip6", "IPv6: routes and neighbours"),
+    ("show mpls", "MPLS: labels"),
+    ("set", "Settings"),
+    ("set interface", "Settings of an interface"),
+    ("set interface ip", "Addresses and table of an interface"),
+    ("set interface l2", "Layer 2: cross-connect"),
+    ("clear", "Start counters and traces anew"),
+    ("create", "Make an interface"),
+    ("delete", "Delete an interface"),
+    ("ip", "IPv4 and IPv6 routes, tables and neighbours"),
+    ("mpls", "MPLS table and labels"),
+    ("packet-generator", "Packet generator streams"),
+    ("pcap", "Packets to a file"),
+    ("sflow", "Packet sampling"),
+    ("trace", "Follow packets through the graph"),
+];
+
+/// The table of all commands.
+///
+/// # Errors
+/// When a pattern is broken: a mistake of the program that its tests find.
+pub fn table() -> Result<Arc<CommandTable<Handler>>> {
+    let families = [
+        show_interface::COMMANDS,
+        show_fib::COMMANDS,
+        runtime::COMMANDS,
+        set_interface::COMMANDS,
+        create::COMMANDS,
+        route::COMMANDS,
+        neighbor::COMMANDS,
+        mpls::COMMANDS,
+        sflow::COMMANDS,
+        packet_generator::COMMANDS,
+        trace::COMMANDS,
+        system::COMMANDS,
+    ];
+    let all = families.into_iter().flatten().cloned().collect();
+    let table = CommandTable::new(all).map_err(|e| Error::refused(e.to_string()))?;
+    Ok(Arc::new(table.with_topics(TOPICS)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! sFlow: sampling, the agent and its collectors.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use parshall_agent::{AgentStatus, CollectorConfig, CollectorState};
+use parshall_command::{Args, CommandSpec};
+use serde::Serialize;
+
+use super::{Context, Handler, Output, command};
+use crate::error::{Error, Result};
+use crate::interface::SflowPort;
+use crate::router::Router;
+
+pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
+    command("show sflow", "Show sampling, agent and collectors", show),
+    CommandSpec {
+        pattern: "sflow sampling-rate <rate:u32 1..=1073741824>",
+        help: "Sample one packet in N on interfaces without a rate of their own",
+        detail: "10000 at first.",
+        params: &[("rate", "N")],
+        handler: rate,
+    },
+    CommandSpec {
+        pattern: "sflow polling-interval <seconds:u32 0..=3600>",
+        help: "Report interface counters every so many seconds",
+        detail: "20 at first; 0 = never.",
+        params: &[("seconds", "Seconds")],
+        handler: |r, a, _| agent(r, a.need("seconds")?, |c, v| c.polling_interval = v),
+    },
+    CommandSpec {
+        pattern: "sflow host-interval <seconds:u32 0..=3600>",
+        help: "Report counters of the machine every so many seconds",
+        detail: "30 at first; 0 = never.",
+        params: &[("seconds", "Seconds")],
+        handler: |r, a, _| agent(r, a.need("seconds")?, |c, v| c.host_interval = v),
+    },
+    CommandSpec {
+        pattern: "sflow max-datagram <bytes:u32 600..=9000>",
+        help: "Keep datagrams below so many bytes",
+        detail: "1400 at first.",
+        params: &[("bytes", "Bytes of UDP payload")],
+        handler: |r, a, _| agent(r, a.need("bytes")?, |c, v| c.max_datagram = v),
+    },
+    CommandSpec {
+        pattern: "sflow header-bytes <bytes:u16 64..=256>",
+        help: "Keep so many bytes of a sampled packet",
+        detail: "128 at first.",
+        params: &[("bytes", "Bytes from the Ethernet header on")],
+        handler: header,
+    },
+    CommandSpec {
+        pattern: "sflow enable <if:interface> [* sampling-rate <rate:u32 1..=1073741824> | header-bytes <bytes:u16 64..=256> \
+                  | disable]",
+        help: "Sample packets that an interface receives, or stop",
+        detail: "",
+        params: &[
+            (
+                "rate",
+                "One packet in N; as for all interfaces when not given",
+            ),
+            (
+                "bytes",
+                "Bytes of a packet to keep; as for all interfaces when not given",
+            ),
+        ],
+        handler: enable,
+    },
+    CommandSpec {
+        pattern: "sflow enable-disable <if:interface> [disable]",
+        help: "Sample packets that an interface receives, or stop, in VPP's words",
+        detail: "",
+        params: &[],
+        handler: enable,
+    },
+    command(
+        "sflow disable <if:interface>",
+        "Stop sampling an interface",
+        disable,
+    ),
+    CommandSpec {
+        pattern: "sflow collector ( add | del ) <host:word> [* port <port:u16 1..=65535> | source <source:ip>]",
+        help: "Send to a collector, or stop",
+        detail: "Every collector gets all datagrams. One that cannot be reached is tried again.",
+        params: &[
+            ("host", "Address or name"),
+            ("port", "UDP port, 6343 when not given"),
+            (
+                "source",
+                "Address to send from; the system's choice when not given",
+            ),
+        ],
+        handler: collector,
+    },
+    CommandSpec {
+        pattern: "sflow agent-address ( <addr:ip> | auto )",
+        help: "Name the agent in datagrams",
+        detail: "",
+        params: &[("auto", "The best address there is")],
+        handler: address,
+    },
+    CommandSpec {
+        pattern: "sflow sub-agent-id <id:u32>",
+        help: "Tell several agents of one address apart",
+        detail: "0 at first.",
+        params: &[("id", "Number")],
+        handler: |r, a, _| agent(r, a.need("id")?, |c, v| c.sub_agent_id = v),
+    },
+];
+
+fn agent(
+    r: &mut Router,
+    value: u32,
+    set: fn(&mut parshall_agent::AgentConfig, u32),
+) -> Result<Output> {
+    r.configure_agent(|c| set(c, value))?;
+    Ok(Output::Done)
+}
+
+fn rate(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    r.set_sflow_rate(args.need("rate")?)?;
+    Ok(Output::Done)
+}
+
+fn header(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    r.set_sflow_header(args.need("bytes")?)?;
+    Ok(Output::Done)
+}
+
+fn enable(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    let name = args.need("if")?;
+    if args.has("disable") {
+        r.disable_sflow(name)?;
+    } else {
+        let port = SflowPort {
+            rate: args.get("rate"),
+            header_bytes: args.get("bytes"),
+        };
+        r.enable_sflow(name, port)?;
+    }
+    Ok(Output::Done)
+}
+
+fn disable(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    r.disable_sflow(args.need("if")?)?;
+    Ok(Output::Done)
+}
+
+fn collector(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    let host = args.need::<&str>("host")?;
+    let mut wanted: CollectorConfig = host
+        .parse()
+        .map_err(|e: parshall_agent::ConfigError| Error::refused(e.to_string()))?;
+    wanted.port = args.get("port").unwrap_or(wanted.port);
+    wanted.source = args.get("source");
+    let there = r.sflow.config.collectors.contains(&wanted);
+    if args.has("del") {
+        if !there {
+            return Err(Error::refused(format!("{wanted} is not a collector")));
+        }
+        r.configure_agent(|c| c.collectors.retain(|x| *x != wanted))?;
+    } else {
+        r.configure_agent(|c| c.collectors.push(wanted))?;
+    }
+    Ok(Output::Done)
+}
+
+fn address(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    let address = args.get::<IpAddr>("addr");
+    r.configure_agent(|c| c.agent_address = address)?;
+    Ok(Output::Done)
+}
+
+#[derive(Serialize)]
+struct ShownPort {
+    interface: String,
+    sampling_rate: u32,
+    header_bytes: u16,
+    /// Packets that passed the sampler.
+    pool: u64,
+    samples: u64,
+    dropped: u64,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    sampling_rate: u32,
+    header_bytes: u16,
+    polling_interval: u32,
+    host_interval: u32,
+    max_datagram: u32,
+    interfaces: Vec<ShownPort>,
+    collectors: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<AgentStatus>,
+}
+
+fn show(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
+    let port = |i: &crate::interface::Interface| {
+        let (settings, t) = (
+            r.sflow_settings(i.index),
+            r.engine.interface_totals(i.index).since(&i.born),
+        );
+        ShownPort {
+            interface: i.name.clone(),
+            sampling_rate: settings.rate,
+            header_bytes: settings.header_bytes,
+            pool: t.sample_pool,
+            samples: t.samples,
+            dropped: t.sample_drops,
+        }
+    };
+    let sampled = r.interfaces.iter().filter(|i| i.sflow.is_some());
+    let config = &r.sflow.config;
+    let shown = Shown {
+        sampling_rate: r.sflow.rate,
+        header_bytes: r.sflow.header_bytes,
+        polling_interval: config.polling_interval,
+        host_interval: config.host_interval,
+        max_datagram: config.max_datagram,
+        interfaces: sampled.map(port).collect(),
+        collectors: config.collectors.iter().map(ToString::to_string).collect(),
+        agent: r.sflow.status(),
+    };
+    cx.show(&shown, print)
+}
+
+fn print(s: &Shown) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(
+        out,
+        "sflow sampling-rate {}\nsflow polling-interval {}\nsflow header-bytes {}\nsflow host-interval {}",
+        s.sampling_rate, s.polling_interval, s.header_bytes, s.host_interval
+    );
+    for p in &s.interfaces {
+        let _ = writeln!(
+            out,
+            "sflow enable {} sampling-rate {} header-bytes {}",
+            p.interface, p.sampling_rate, p.header_bytes
+        );
+    }
+    let _ = writeln!(out, "interfaces enabled: {}", s.interfaces.len());
+    for p in &s.interfaces {
+        let _ = writeln!(
+            out,
+            "  {}: pool {}, samples {}, lost {}",
+            p.interface, p.pool, p.samples, p.dropped
+        );
+    }
+    match &s.agent {
+        Some(a) => print_agent(&mut out, a),
+        None => {
+            let _ = writeln!(out, "agent: not running");
+        }
+    }
+    out
+}
+
+fn print_agent(out: &mut String, a: &AgentStatus) {
+    let address = a
+        .agent_address
+        .map_or_else(|| "none".to_owned(), |x| x.to_string());
+    let _ = writeln!(
+        out,
+        "agent: address {address} sub-agent-id {}\npacket samples sent: {}\npacket samples dropped: {}\n\
+         counter samples sent: {}\nhost samples sent: {}\ndatagrams: {} bytes: {}",
+        a.sub_agent_id,
+        a.flow_samples,
+        a.lost(),
+        a.counter_samples,
+        a.host_samples,
+        a.datagrams,
+        a.bytes
+    );
+    if a.orphans + a.oversize != 0 {
+        let _ = writeln!(
+            out,
+            "samples of deleted interfaces: {}, too large: {}",
+            a.orphans, a.oversize
+        );
+    }
+    for c in &a.collectors {
+        let state = match c.state {
+            CollectorState::Up => "up",
+            CollectorState::Resolving => "resolving its name",
+            CollectorState::Waiting => "cannot be reached, trying again",
+        };
+        let _ = writeln!(
+            out,
+            "collector {}: {state}, sent {} failed {}",
+            c.collector, c.sent, c.failed
+        );
+        if let Some(e) = &c.last_error {
+            let ago = c.last_error_ago_ms.unwrap_or(0) as f64 / 1000.0;
+            let _ = writeln!(out, "  last error {ago:.1} s ago: {e}");
+        }
+    }
+}

@@ -1,0 +1,786 @@
+//! Commands executed on a real router with generator interfaces: what they do, what they show, that all
+//! or nothing happens, and that nothing is left when everything is taken away.
+
+use std::time::{Duration, Instant};
+
+use parshall_command::{Reply, Shell};
+use proptest::prelude::*;
+
+use super::*;
+use crate::engine::EngineConfig;
+
+fn router() -> Router {
+    Router::new(EngineConfig {
+        buffers: 2048,
+        interfaces: 32,
+        ..EngineConfig::default()
+    })
+    .expect("a router")
+}
+
+fn model() -> Router {
+    let config = EngineConfig {
+        interfaces: 32,
+        ..EngineConfig::default()
+    };
+    Router::model(&config).expect("a model")
+}
+
+fn run(r: &mut Router, line: &str) -> String {
+    match r.execute(line, false) {
+        Reply::Text(t) => t,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn script(r: &mut Router, text: &str) {
+    r.run_script(text, "test").unwrap_or_else(|e| panic!("{e}"));
+}
+
+fn refused(r: &mut Router, line: &str) -> String {
+    match r.execute(line, false) {
+        Reply::Error(e) => e,
+        other => panic!("{line} was not refused: {other:?}"),
+    }
+}
+
+fn data(r: &mut Router, line: &str) -> serde_json::Value {
+    match r.execute(line, true) {
+        Reply::Data(d) => d,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+const TWO: &str = "
+create packet-generator interface pg0 hw-addr 02:fe:00:00:00:00
+create packet-generator interface pg1 hw-addr 02:fe:00:00:00:01
+set interface state pg0 up
+set interface state pg1 up
+set interface ip address pg0 10.0.0.1/24
+set interface ip address pg1 10.1.0.1/24
+";
+
+/// Everything that a state is made of, as shown.
+fn everything(r: &mut Router) -> Vec<serde_json::Value> {
+    let lines = [
+        "show interface",
+        "show interface address",
+        "show ip fib",
+        "show ip6 fib",
+        "show ip neighbor",
+        "show ip6 neighbor",
+        "show ip neighbor-config",
+        "show packet-generator",
+    ];
+    let mut out: Vec<_> = lines.iter().map(|l| data(r, l)).collect();
+    let mut sflow = data(r, "show sflow");
+    sflow.as_object_mut().map(|o| o.remove("agent"));
+    out.push(sflow);
+    if r.mpls_table {
+        out.push(data(r, "show mpls fib"));
+    }
+    out
+}
+
+#[test]
+fn all_patterns_compile_and_every_command_has_help() {
+    let table = table().unwrap();
+    assert!(table.specs().len() > 60);
+    for spec in table.specs() {
+        assert!(
+            !spec.help.is_empty() && !spec.help.ends_with('.'),
+            "{}",
+            spec.pattern
+        );
+    }
+}
+
+#[test]
+fn interfaces_as_vpp_shows_them() {
+    let mut r = router();
+    script(&mut r, TWO);
+    run(&mut r, "set interface mtu packet 1500 pg1");
+    let want = "              Name               Idx    State  MTU (L3/IP4/IP6/MPLS)     Counter          Count     \n\
+                local0                            0     down          0/0/0/0       \n\
+                pg0                               1      up          9000/0/0/0     \n\
+                pg1                               2      up          1500/0/0/0     \n";
+    // The announcements of the addresses are counted as sent.
+    settle(&mut r);
+    run(&mut r, "clear interfaces");
+    assert_eq!(run(&mut r, "show interface"), want);
+    assert_eq!(
+        run(&mut r, "show interface address"),
+        "local0 (dn):\npg0 (up):\n  L3 10.0.0.1/24\npg1 (up):\n  L3 10.1.0.1/24\n"
+    );
+    let json = data(&mut r, "show interface pg1");
+    assert_eq!(json[0]["mtu"], 1500);
+    assert_eq!(json[0]["mac"], "02:fe:00:00:00:01");
+    assert!(run(&mut r, "show hardware-interfaces").contains("Ethernet address 02:fe:00:00:00:01"));
+}
+
+#[test]
+fn routes_as_vpp_shows_them() {
+    let mut r = router();
+    script(&mut r, TWO);
+    script(
+        &mut r,
+        "ip neighbor pg1 10.1.0.2 02:00:00:00:00:99 static
+         ip route add 20.0.0.0/8 via 10.1.0.2
+         ip route add 30.0.0.0/8 via 10.1.0.2 pg1 weight 3 via 10.0.0.9 pg0
+         ip route add 40.0.0.0/8 via 10.1.0.2 out-labels 100 200
+         ip route add 50.0.0.0/8 unreachable",
+    );
+    let out = run(&mut r, "show ip fib");
+    let mut lines = out.lines();
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with("ipv4-VRF:0, fib_index:0, flow hash:[src dst sport dport proto")
+    );
+    let rewrite = "02000000009902fe00000001";
+    let complete = format!("[@5]: ipv4 via 10.1.0.2 pg1: mtu:9000 {rewrite}0800");
+    let labelled =
+        format!("[@10]: mpls-label:[100][200] [@5]: mpls via 10.1.0.2 pg1: mtu:9000 {rewrite}8847");
+    let after = |prefix: &str| -> Vec<String> {
+        let at = out
+            .lines()
+            .position(|l| l == prefix)
+            .unwrap_or_else(|| panic!("{prefix} in\n{out}"));
+        let next = out
+            .lines()
+            .skip(at + 3)
+            .take_while(|l| l.starts_with("    "));
+        next.map(|l| l.trim().to_owned()).collect()
+    };
+    assert_eq!(
+        after("10.0.0.0/24"),
+        ["[0] [@4]: ipv4-glean: pg0: mtu:9000"]
+    );
+    assert_eq!(after("10.0.0.1/32"), ["[0] [@2]: dpo-receive: pg0"]);
+    assert_eq!(after("10.0.0.255/32"), ["[0] [@0]: dpo-drop ip4"]);
+    assert_eq!(after("10.1.0.2/32"), [format!("[0] {complete}")]);
+    assert_eq!(after("20.0.0.0/8"), [format!("[0] {complete}")]);
+    assert_eq!(
+        after("30.0.0.0/8"),
+        [
+            "[0] [@3]: arp-ipv4: via 10.0.0.9 pg0 weight:1".to_owned(),
+            format!("[1] {complete} weight:3")
+        ]
+    );
+    assert_eq!(after("40.0.0.0/8"), [format!("[0] {labelled}")]);
+    assert_eq!(after("50.0.0.0/8"), ["[0] [@0]: ip4-unreachable"]);
+    let one = data(&mut r, "show ip fib 20.1.2.3");
+    assert_eq!(one[0]["routes"][0]["prefix"], "20.0.0.0/8");
+    assert_eq!(one[0]["routes"][0]["forwarding"][0]["next_hop"], "10.1.0.2");
+    assert!(run(&mut r, "show ip fib summary").contains("Prefix length"));
+}
+
+#[test]
+fn neighbours_as_vpp_shows_them() {
+    let mut r = model();
+    script(&mut r, TWO);
+    script(
+        &mut r,
+        "ip neighbor pg0 10.0.0.2 02:00:00:00:00:02 static\nset ip neighbor pg0 10.0.0.3 02:00:00:00:00:03",
+    );
+    let out = run(&mut r, "show ip neighbor");
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(
+        lines[0],
+        "      Age                         IP                    Flags      Ethernet              Interface       "
+    );
+    let words: Vec<Vec<&str>> = lines[1..]
+        .iter()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    assert_eq!(words[0][1..], ["10.0.0.2", "S", "02:00:00:00:00:02", "pg0"]);
+    assert_eq!(words[1][1..], ["10.0.0.3", "D", "02:00:00:00:00:03", "pg0"]);
+    run(&mut r, "ip neighbor del pg0 10.0.0.2");
+    assert_eq!(
+        data(&mut r, "show ip neighbor").as_array().map(Vec::len),
+        Some(1)
+    );
+}
+
+#[test]
+fn labels_push_swap_and_pop() {
+    let mut r = router();
+    script(&mut r, TWO);
+    assert_eq!(
+        refused(&mut r, "set interface mpls pg0 enable"),
+        "no mpls table 0: make it with `mpls table add 0`"
+    );
+    script(
+        &mut r,
+        "mpls table add 0
+         set interface mpls pg0 enable
+         ip neighbor pg1 10.1.0.2 02:00:00:00:00:99 static
+         mpls local-label add 16 eos via 10.1.0.2 pg1 out-labels 17
+         mpls local-label add 18 eos via ip4-lookup-in-table 0
+         mpls local-label add 19 via 10.1.0.2 pg1",
+    );
+    let out = run(&mut r, "show mpls fib");
+    for want in [
+        "16:eos/21",
+        "[0] [@10]: mpls-label:[17] [@5]: mpls via 10.1.0.2 pg1: mtu:9000 02000000009902fe000000018847",
+        "18:eos/21",
+        "[0] [@13]: dst-address,unicast lookup in ipv4-VRF:0",
+        "19:neos/21",
+        "19:eos/21",
+    ] {
+        assert!(out.contains(want), "{want} in\n{out}");
+    }
+    assert!(refused(&mut r, "mpls table del 0").contains("still has labels"));
+    assert!(refused(&mut r, "mpls local-label del 20").contains("no local label 20"));
+    script(
+        &mut r,
+        "mpls local-label del 16\nmpls local-label del 18 eos\nmpls local-label del 19\nset interface mpls pg0 disable\nmpls table del 0",
+    );
+}
+
+/// Lets workers do what they were told, and the router hear of it.
+fn settle(r: &mut Router) {
+    r.engine.settle().unwrap();
+    r.turn();
+    r.engine.settle().unwrap();
+}
+
+fn until(r: &mut Router, what: &str, mut done: impl FnMut(&mut Router) -> bool) {
+    let start = Instant::now();
+    while !done(r) {
+        r.turn();
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{what} did not happen"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn stream(name: &str, limit: u32) -> String {
+    format!(
+        "packet-generator new {{ name {name} limit {limit} size 64-64 interface pg0 node ethernet-input \
+         data {{ IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:00 UDP: 10.0.0.9 -> 20.0.0.1 UDP: 1 -> 2 incrementing 8 }} }}"
+    )
+}
+
+fn sunk(r: &Router, interface: &str) -> u64 {
+    let index = r.interfaces.find(interface).unwrap();
+    r.interfaces
+        .get(index)
+        .unwrap()
+        .pg
+        .as_ref()
+        .unwrap()
+        .sink()
+        .packets
+}
+
+#[test]
+fn packets_are_routed_counted_sampled_and_traced() {
+    let mut r = router();
+    script(&mut r, TWO);
+    script(
+        &mut r,
+        "ip neighbor pg1 10.1.0.2 02:00:00:00:00:99 static
+         ip route add 20.0.0.0/8 via 10.1.0.2
+         sflow enable pg0 sampling-rate 10
+         trace add pg-input 5",
+    );
+    run(&mut r, &stream("s", 1000));
+    settle(&mut r);
+    run(&mut r, "clear interfaces");
+    let before = sunk(&r, "pg1");
+    run(&mut r, "packet-generator enable-stream s");
+    until(&mut r, "forwarding", |r| sunk(r, "pg1") == before + 1000);
+    let shown = data(&mut r, "show interface pg0");
+    assert_eq!(shown[0]["counters"]["rx_packets"], 1000);
+    assert_eq!(shown[0]["counters"]["rx_bytes"], 64_000);
+    let text = run(&mut r, "show interface pg1");
+    let counter = "tx packets                  1000\n";
+    assert!(
+        text.lines()
+            .nth(1)
+            .is_some_and(|l| format!("{l}\n").ends_with(counter)),
+        "{text}"
+    );
+    let sflow = data(&mut r, "show sflow");
+    assert_eq!(sflow["interfaces"][0]["pool"], 1000);
+    let samples = sflow["interfaces"][0]["samples"].as_u64().unwrap();
+    assert!(
+        (40..250).contains(&samples),
+        "{samples} samples of 1000 at 1-in-10"
+    );
+    let trace = run(&mut r, "show trace");
+    assert!(
+        trace.contains("Packet 5\n") && !trace.contains("Packet 6\n"),
+        "{trace}"
+    );
+    assert!(trace.contains("ip4-lookup\n"), "{trace}");
+    let runtime = run(&mut r, "show runtime");
+    assert!(
+        runtime.contains("ip4-rewrite") && runtime.contains("pg1-tx"),
+        "{runtime}"
+    );
+    run(&mut r, "clear runtime");
+    assert!(!run(&mut r, "show runtime").contains("ip4-rewrite"));
+}
+
+#[test]
+fn drops_are_shown_by_node_and_reason_and_can_be_cleared() {
+    let mut r = router();
+    script(&mut r, TWO);
+    run(&mut r, "ip route add 20.0.0.0/8 blackhole");
+    run(&mut r, &stream("s", 7));
+    run(&mut r, "packet-generator enable-stream");
+    until(&mut r, "seven drops", |r| {
+        r.engine.drops().values().sum::<u64>() == 7
+    });
+    let errors = data(&mut r, "show errors");
+    assert_eq!(errors[0]["count"], 7);
+    assert_eq!(errors[0]["reason"], "route_blackhole");
+    let text = run(&mut r, "show errors");
+    assert!(
+        text.starts_with("   Count                  Node                                   Reason"),
+        "{text}"
+    );
+    assert!(text.contains("ip4-lookup") && text.contains("blackhole route"));
+    run(&mut r, "clear errors");
+    assert_eq!(run(&mut r, "show errors").lines().count(), 1);
+}
+
+#[test]
+fn a_neighbour_is_asked_for_and_packets_wait_for_it() {
+    let mut r = router();
+    script(&mut r, TWO);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tx.pcap");
+    run(&mut r, "ip route add 20.0.0.0/8 via 10.1.0.2");
+    run(
+        &mut r,
+        &format!("packet-generator capture pg1 pcap {}", file.display()),
+    );
+    run(&mut r, &stream("s", 3));
+    settle(&mut r);
+    run(&mut r, "packet-generator enable-stream s");
+    until(&mut r, "a question", |r| {
+        !data(r, "show ip neighbor").as_array().unwrap().is_empty()
+    });
+    assert_eq!(data(&mut r, "show ip neighbor")[0]["state"], "incomplete");
+    let before = sunk(&r, "pg1");
+    let answer = "packet-generator new { name arp limit 1 size 60-60 interface pg1 node ethernet-input \
+                  data { ARP: 02:00:00:00:00:99 -> 02:fe:00:00:00:01 ARP: reply 02:00:00:00:00:99/10.1.0.2 -> 02:fe:00:00:00:01/10.1.0.1 } }";
+    if let Reply::Error(e) = r.execute(answer, false) {
+        // The generator's text has no ARP: a recording does as well.
+        assert!(!e.is_empty());
+        let pcap = dir.path().join("arp.pcap");
+        std::fs::write(&pcap, arp_reply_pcap()).unwrap();
+        run(
+            &mut r,
+            &format!(
+                "packet-generator new {{ name arp pcap {} interface pg1 }}",
+                pcap.display()
+            ),
+        );
+    }
+    run(&mut r, "packet-generator enable-stream arp");
+    until(&mut r, "forwarding", |r| sunk(r, "pg1") >= before + 3);
+    assert_eq!(data(&mut r, "show ip neighbor")[0]["state"], "reachable");
+    run(&mut r, "packet-generator capture pg1 disable");
+    let bytes = std::fs::read(&file).unwrap();
+    let asked = [
+        0x02, 0xfe, 0, 0, 0, 1, 10, 1, 0, 1, 0, 0, 0, 0, 0, 0, 10, 1, 0, 2,
+    ];
+    assert!(
+        bytes.windows(asked.len()).any(|w| w == asked),
+        "no ARP request was sent"
+    );
+}
+
+/// A capture of one ARP reply from 10.1.0.2 to 10.1.0.1.
+fn arp_reply_pcap() -> Vec<u8> {
+    let mut frame = vec![2, 0xfe, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0x99, 8, 6];
+    frame.extend([0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 0x99, 10, 1, 0, 2]);
+    frame.extend([2, 0xfe, 0, 0, 0, 1, 10, 1, 0, 1]);
+    frame.resize(60, 0);
+    let mut out = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1, 0, 0, 60, 60] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(frame);
+    out
+}
+
+#[test]
+fn refusals_name_the_thing_and_what_is_allowed() {
+    let mut r = model();
+    script(&mut r, TWO);
+    for (line, want) in [
+        (
+            "set interface state pg7 up",
+            "no interface is called pg7; did you mean pg0 or pg1?",
+        ),
+        (
+            "set interface state local0 up",
+            "interface local0 stands for the router itself",
+        ),
+        (
+            "create packet-generator interface pg0",
+            "an interface called pg0 exists already",
+        ),
+        (
+            "set interface ip address pg1 10.0.0.1/24",
+            "address 10.0.0.1 is already on interface pg0",
+        ),
+        (
+            "set interface ip address pg1 10.0.0.9/25",
+            "10.0.0.0/25 overlaps 10.0.0.0/24 on interface pg0",
+        ),
+        (
+            "set interface ip address pg1 10.2.0.0/24",
+            "is the address of the subnet",
+        ),
+        (
+            "set interface ip address del pg1 10.2.0.1/24",
+            "does not have the address 10.2.0.1/24",
+        ),
+        ("set interface mtu 20 pg0", "68..=65521"),
+        (
+            "set interface mtu packet 9999 pg0",
+            "takes an MTU of 68 to 9202 bytes, not 9999",
+        ),
+        (
+            "set interface mac address pg0 01:00:5e:00:00:01",
+            "cannot have the address",
+        ),
+        (
+            "set interface ip table pg0 5",
+            "no ip table 5: make it with `ip table add 5`",
+        ),
+        (
+            "set interface l2 xconnect pg0 pg0",
+            "cannot be cross-connected to itself",
+        ),
+        (
+            "ip route add 20.0.0.0/8 via 10.0.0.1 pg0",
+            "is the address of interface pg0",
+        ),
+        (
+            "ip route add 20.0.0.1/8 via 10.0.0.2",
+            "20.0.0.0/8 is the network",
+        ),
+        (
+            "ip route add 2001:db8::/32 via 10.0.0.2",
+            "is of the other address family",
+        ),
+        (
+            "ip route add 2001:db8::/32 via fe80::1",
+            "is link-local: name the interface too",
+        ),
+        (
+            "ip route add 224.0.0.0/4 via 10.0.0.2",
+            "multicast is not routed",
+        ),
+        (
+            "ip route add 20.0.0.0/8 table 9 via 10.0.0.2",
+            "no ip table 9",
+        ),
+        ("ip route add 20.0.0.0/8", "a route needs a path"),
+        (
+            "ip route del 20.0.0.0/8",
+            "no static route 20.0.0.0/8 in table 0",
+        ),
+        ("ip table del 0", "ip table 0 is always there"),
+        (
+            "ip neighbor pg0 10.0.0.1 02:00:00:00:00:01",
+            "address 10.0.0.1 is already on",
+        ),
+        (
+            "ip neighbor pg0 10.0.0.2 ff:ff:ff:ff:ff:ff",
+            "is not the address of one station",
+        ),
+        (
+            "delete tap pg0",
+            "is of another kind: `delete packet-generator interface pg0` deletes it",
+        ),
+        ("sflow enable pg0 sampling-rate 0", "1..=1073741824"),
+        ("sflow header-bytes 32", "64..=256"),
+        ("sflow disable pg0", "has no sFlow enabled"),
+        ("sflow collector add 0.0.0.0", "not an address to send to"),
+        (
+            "sflow collector del 192.0.2.1",
+            "192.0.2.1:6343 is not a collector",
+        ),
+        (
+            "packet-generator new { name x interface local0 size 64-64 data { hex 0x00 } }",
+            "local0",
+        ),
+        (
+            "packet-generator enable-stream nosuch",
+            "no stream is called nosuch",
+        ),
+        (
+            "trace add ip4-lookup 5",
+            "packets are traced from where they come in",
+        ),
+        ("pcap trace max 5", "say what to capture"),
+        ("exec /nonexistent/file", "cannot read /nonexistent/file"),
+        ("shwo interface", "show interface"),
+    ] {
+        let before = everything(&mut r);
+        let e = refused(&mut r, line);
+        assert!(e.contains(want), "{line}: {e}");
+        assert_eq!(everything(&mut r), before, "{line} left something");
+    }
+}
+
+#[test]
+fn a_script_is_executed_whole_or_not_at_all() {
+    let mut r = router();
+    script(&mut r, TWO);
+    settle(&mut r);
+    run(&mut r, "clear interfaces");
+    let before = everything(&mut r);
+    let e = r
+        .run_script(
+            "create packet-generator interface pg2\n\
+             set interface state pg2 up\n\
+             set interface ip address pg2 10.2.0.1/24\n\
+             set interface mtu 1400 pg0\n\
+             set interface mac address pg1 02:00:00:00:aa:aa\n\
+             ip table add 5\n\
+             ip route add 20.0.0.0/8 via 10.2.0.2\n\
+             ip route add 30.0.0.0/8 table 5 blackhole\n\
+             ip neighbor pg2 10.2.0.2 02:00:00:00:00:02 static\n\
+             mpls table add 0\n\
+             mpls local-label add 16 eos via 10.2.0.2 pg2 out-labels 17\n\
+             sflow enable pg0 sampling-rate 100\n\
+             sflow sampling-rate 500\n\
+             set interface l2 xconnect pg0 pg1\n\
+             delete packet-generator interface pg1\n\
+             # the mistake\n\
+             set interface state pg9 up\n",
+            "my.cli",
+        )
+        .unwrap_err()
+        .to_string();
+    assert!(
+        e.starts_with("my.cli:17: `set interface state pg9 up`: no interface is called pg9"),
+        "{e}"
+    );
+    settle(&mut r);
+    run(&mut r, "clear interfaces");
+    let after = everything(&mut r);
+    // The announcements of what was undone went through the interfaces' counters.
+    for (a, b) in after.iter().zip(&before) {
+        assert_eq!(without_sink(a), without_sink(b));
+    }
+    assert!(!r.mpls_table);
+}
+
+fn without_sink(v: &serde_json::Value) -> serde_json::Value {
+    let mut v = v.clone();
+    v.as_object_mut().map(|o| o.remove("sinks"));
+    v
+}
+
+#[test]
+fn a_rehearsal_says_what_would_be_refused_and_touches_nothing() {
+    let line = |n: usize, s: &str| (format!("f.yaml:{n}"), s.to_owned());
+    let config = EngineConfig::default();
+    let good = [
+        line(1, "create host-interface name eth0 interface-name wan"),
+        line(
+            2,
+            "create tap id 3 host-if-name lan host-ip4-addr 10.0.0.2/24 host-ip4-gw 10.0.0.1",
+        ),
+        line(3, "set interface state wan up"),
+        line(4, "set interface ip address tap3 10.0.0.1/24"),
+        line(5, "sflow collector add 192.0.2.9"),
+    ];
+    assert_eq!(rehearse(&config, &good), Ok(()));
+    let bad = [line(1, "create tap host-if-name much-too-long-a-name")];
+    let e = rehearse(&config, &bad).unwrap_err().to_string();
+    assert!(
+        e.starts_with("f.yaml:1: `create tap host-if-name much-too-long-a-name`: "),
+        "{e}"
+    );
+}
+
+#[test]
+fn help_and_completion_know_the_interfaces() {
+    let mut r = model();
+    script(&mut r, TWO);
+    let line = "set interface state pg";
+    let texts: Vec<String> = r
+        .complete(line, line.len())
+        .into_iter()
+        .map(|c| c.text)
+        .collect();
+    assert_eq!(texts, ["pg0", "pg1"]);
+    assert!(r.help("sflow ").contains("sampling-rate"));
+}
+
+#[test]
+fn capture_writes_what_passes() {
+    let mut r = router();
+    script(&mut r, TWO);
+    run(&mut r, "ip route add 20.0.0.0/8 blackhole");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.pcap");
+    run(
+        &mut r,
+        &format!("pcap trace rx drop max 100 file {}", file.display()),
+    );
+    assert!(refused(&mut r, "pcap trace rx").contains("is running"));
+    run(&mut r, &stream("s", 4));
+    run(&mut r, "packet-generator enable-stream s");
+    until(&mut r, "four drops", |r| {
+        r.engine.drops().values().sum::<u64>() == 4
+    });
+    let out = run(&mut r, "pcap trace off");
+    assert!(out.starts_with("Write 8 packets to "), "{out}");
+    let size = std::fs::metadata(&file).unwrap().len();
+    assert_eq!(size, 24 + 8 * (16 + 64));
+}
+
+/// Lines that are valid in some state: most sequences of them run, some are refused, none may panic or
+/// leave anything behind.
+fn line() -> impl Strategy<Value = String> {
+    let i = 0..3u8;
+    let n = 0..4u8;
+    prop_oneof![
+        3 => i.clone().prop_map(|i| format!("create packet-generator interface pg{i}")),
+        1 => i.clone().prop_map(|i| format!("delete packet-generator interface pg{i}")),
+        2 => (i.clone(), any::<bool>()).prop_map(|(i, up)| format!("set interface state pg{i} {}", if up { "up" } else { "down" })),
+        3 => (i.clone(), n.clone()).prop_map(|(i, n)| format!("set interface ip address pg{i} 10.{n}.0.{}/24", i + 1)),
+        1 => (i.clone(), n.clone()).prop_map(|(i, n)| format!("set interface ip address del pg{i} 10.{n}.0.{}/24", i + 1)),
+        1 => (i.clone(), n.clone()).prop_map(|(i, n)| format!("set interface ip address pg{i} 2001:db8:{n}::{}/64", i + 1)),
+        1 => i.clone().prop_map(|i| format!("set interface ip address del pg{i} all")),
+        3 => (n.clone(), n.clone()).prop_map(|(p, n)| format!("ip route add 2{p}.0.0.0/8 via 10.{n}.0.9")),
+        2 => (n.clone(), i.clone(), n.clone()).prop_map(|(p, i, n)| format!("ip route add 2{p}.0.0.0/8 via 10.{n}.0.9 pg{i} out-labels 7{p}")),
+        1 => (n.clone(), n.clone()).prop_map(|(p, n)| format!("ip route add 10.{p}.0.0/16 via 2{n}.0.0.1")),
+        1 => (n.clone(), n.clone()).prop_map(|(p, n)| format!("ip route add 2{p}.0.0.0/8 table 1 via ip4-lookup-in-table {n}")),
+        1 => n.clone().prop_map(|p| format!("ip route del 2{p}.0.0.0/8")),
+        1 => Just("ip table add 1".to_owned()),
+        1 => Just("ip table del 1".to_owned()),
+        1 => i.clone().prop_map(|i| format!("set interface ip table pg{i} 1")),
+        2 => (i.clone(), n.clone()).prop_map(|(i, n)| format!("ip neighbor pg{i} 10.{n}.0.9 02:00:00:00:00:0{n} static")),
+        1 => (i.clone(), n.clone()).prop_map(|(i, n)| format!("ip neighbor pg{i} 10.{n}.0.9 02:00:00:00:01:0{n}")),
+        1 => (i.clone(), n.clone()).prop_map(|(i, n)| format!("ip neighbor del pg{i} 10.{n}.0.9")),
+        1 => Just("mpls table add 0".to_owned()),
+        1 => (n.clone(), i.clone()).prop_map(|(n, i)| format!("mpls local-label add 1{} via 10.{n}.0.9 pg{i}", n + 6)),
+        1 => n.clone().prop_map(|n| format!("mpls local-label del 1{}", n + 6)),
+        1 => (i.clone(), i.clone()).prop_map(|(a, b)| format!("set interface l2 xconnect pg{a} pg{b}")),
+        1 => i.clone().prop_map(|i| format!("sflow enable pg{i} sampling-rate 10")),
+        1 => i.clone().prop_map(|i| format!("set interface mpls pg{i} enable")),
+        1 => i.prop_map(|i| format!("set interface mac address pg{i} 02:00:00:00:cc:0{i}")),
+    ]
+}
+
+fn take_all_away(r: &mut Router) {
+    let names: Vec<String> = r
+        .interfaces
+        .iter()
+        .skip(1)
+        .map(|i| i.name.clone())
+        .collect();
+    for n in names {
+        run(r, &format!("delete packet-generator interface {n}"));
+    }
+    let routes: Vec<(u32, String)> = r
+        .rib
+        .tables()
+        .filter(|(k, _)| k.0 == crate::prefix::Family::Ip4)
+        .flat_map(|(k, t)| t.routes().map(|(n, _)| (k.1, n.to_string())))
+        .collect();
+    for (table, net) in routes {
+        run(r, &format!("ip route del {net} table {table}"));
+    }
+    let labels: Vec<u32> = r.rib.labels().map(|l| l.0).collect();
+    for l in labels {
+        r.execute(&format!("mpls local-label del {l}"), false);
+    }
+    r.execute("ip table del 1", false);
+    r.execute("mpls table del 0", false);
+}
+
+/// What an empty router holds: nothing but IPv6's link-local route.
+fn assert_empty(r: &mut Router) {
+    r.forwarding.reclaim();
+    let s = &r.engine.shared;
+    let left = (
+        s.adjacencies.len(),
+        s.load_balances.len(),
+        s.impositions.len(),
+        // Three dispositions are there from the start.
+        s.dispositions.len(),
+        r.forwarding.adjacencies.iter().count(),
+        r.rib.list_count(),
+        r.neighbors[0].len() + r.neighbors[1].len(),
+    );
+    assert_eq!(left, (0, 0, 0, 3, 0, 1, 0));
+    assert_eq!(data(r, "show ip fib").as_array().map(Vec::len), Some(1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_of_commands_can_be_taken_back(lines in proptest::collection::vec(line(), 1..60)) {
+        let mut r = model();
+        let mut done = 0;
+        for l in &lines {
+            if !matches!(r.execute(l, false), Reply::Error(_)) {
+                done += 1;
+            }
+        }
+        prop_assert!(done <= lines.len());
+        take_all_away(&mut r);
+        assert_empty(&mut r);
+    }
+
+    #[test]
+    fn any_script_that_fails_leaves_no_trace(
+        before in proptest::collection::vec(line(), 1..25),
+        lines in proptest::collection::vec(line(), 1..40),
+    ) {
+        let mut r = model();
+        for l in &before {
+            r.execute(l, false);
+        }
+        let shown = everything(&mut r);
+        let objects = |r: &mut Router| {
+            r.forwarding.reclaim();
+            let s = &r.engine.shared;
+            (s.adjacencies.len(), s.load_balances.len(), s.impositions.len(), s.dispositions.len(), r.rib.list_count())
+        };
+        let held = objects(&mut r);
+        let script = lines.join("\n") + "\nset interface state nosuch up\n";
+        prop_assert!(r.run_script(&script, "x").is_err());
+        prop_assert_eq!(without_ages(everything(&mut r)), without_ages(shown));
+        prop_assert_eq!(objects(&mut r), held);
+    }
+}
+
+/// Learned neighbours are not configuration: undoing does not bring them back, and ages go on.
+fn without_ages(all: Vec<serde_json::Value>) -> Vec<serde_json::Value> {
+    all.into_iter()
+        .map(|mut v| {
+            if let Some(list) = v.as_array_mut() {
+                // A table that is made again may get another index.
+                list.iter_mut()
+                    .filter(|t| t.get("routes").is_some())
+                    .for_each(|t| {
+                        t.as_object_mut().map(|o| o.remove("index"));
+                    });
+                list.retain(|n| n.get("age_seconds").is_none() || n["state"] == "static");
+                for n in list.iter_mut() {
+                    n.as_object_mut().map(|o| o.remove("age_seconds"));
+                }
+            }
+            v
+        })
+        .collect()
+}

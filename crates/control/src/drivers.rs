@@ -1,0 +1,281 @@
+//! Making devices: what can be asked for, and the factory that asks the drivers.
+//!
+//! The factory is a trait so that a configuration can be rehearsed without touching the system: a model's
+//! factory makes devices that are there and do nothing.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use parshall_device::Device;
+use parshall_drivers::af_packet::{AfPacket, AfPacketConfig};
+use parshall_drivers::loopback::LoopbackDevice;
+use parshall_drivers::pcap::{PcapDevice, PcapOptions};
+use parshall_drivers::pg::{PgDevice, PgHandle, Speed};
+use parshall_drivers::tap::{Tap, TapConfig};
+use parshall_linux::IpPrefix;
+
+use crate::error::{Error, Result};
+use crate::prefix::IpNet;
+
+/// An interface to be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceSpec {
+    /// Number in its name; `None` = the lowest free one.
+    pub instance: Option<u32>,
+    /// Name, in place of the one its kind and number give.
+    pub name: Option<String>,
+    /// Our Ethernet address; `None` = the driver's choice.
+    pub mac: Option<[u8; 6]>,
+    /// Kind and what that needs.
+    pub kind: DeviceKind,
+}
+
+/// The kinds of interface.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceKind {
+    /// Packet generator.
+    Pg,
+    /// Loopback.
+    Loopback,
+    /// Files.
+    Pcap {
+        /// File that is received.
+        rx: Option<PathBuf>,
+        /// File that what is sent is written to.
+        tx: Option<PathBuf>,
+        /// Start again at the end.
+        looping: bool,
+        /// With the gaps recorded, divided by this; `None` = as fast as it goes.
+        speed: Option<f64>,
+    },
+    /// A tap to the kernel.
+    Tap(TapSpec),
+    /// A Linux interface.
+    AfPacket {
+        /// Its name.
+        host_if: String,
+        /// Its namespace.
+        host_ns: Option<String>,
+        /// Receive queues, 0 = one a worker.
+        queues: usize,
+    },
+}
+
+/// The host side of a tap.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TapSpec {
+    /// Its name.
+    pub host_if: Option<String>,
+    /// Its namespace.
+    pub host_ns: Option<String>,
+    /// Its Ethernet address.
+    pub host_mac: Option<[u8; 6]>,
+    /// Its MTU.
+    pub host_mtu: Option<u32>,
+    /// Its addresses.
+    pub host_addrs: Vec<(IpAddr, u8)>,
+    /// Its default routes.
+    pub host_gateways: Vec<IpAddr>,
+    /// Receive queues, 0 = one a worker.
+    pub queues: usize,
+}
+
+impl DeviceKind {
+    /// What the names of its interfaces start with.
+    pub fn stem(&self) -> &'static str {
+        match self {
+            DeviceKind::Pg => "pg",
+            DeviceKind::Loopback => "loop",
+            DeviceKind::Pcap { .. } => "pcap",
+            DeviceKind::Tap(_) => "tap",
+            DeviceKind::AfPacket { .. } => "host-",
+        }
+    }
+    /// The name that number `instance` gets by itself.
+    pub fn default_name(&self, instance: u32) -> String {
+        match self {
+            DeviceKind::AfPacket { host_if, .. } => format!("host-{host_if}"),
+            other => format!("{}{instance}", other.stem()),
+        }
+    }
+    /// The graph node that its packets come in at.
+    pub fn input_node(&self) -> &'static str {
+        match self {
+            DeviceKind::Pg => "pg-input",
+            DeviceKind::Loopback => "loopback-input",
+            DeviceKind::Pcap { .. } => "pcap-input",
+            DeviceKind::Tap(_) => "virtio-input",
+            DeviceKind::AfPacket { .. } => "af-packet-input",
+        }
+    }
+    /// The words of the command that deletes one.
+    pub fn delete_words(&self) -> &'static str {
+        match self {
+            DeviceKind::Pg => "delete packet-generator interface",
+            DeviceKind::Loopback => "delete loopback interface",
+            DeviceKind::Pcap { .. } => "delete pcap interface",
+            DeviceKind::Tap(_) => "delete tap",
+            DeviceKind::AfPacket { .. } => "delete host-interface name",
+        }
+    }
+}
+
+/// A device, and the controls of its streams if it is a generator.
+pub struct MadeDevice {
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// Controls of a generator.
+    pub pg: Option<PgHandle>,
+}
+
+/// Makes devices.
+pub trait Factory: Send {
+    /// Makes a device; `instance` is the number in its name.
+    ///
+    /// # Errors
+    /// When the driver or the system refuses.
+    fn make(&mut self, spec: &DeviceSpec, instance: u32) -> Result<MadeDevice>;
+}
+
+/// The factory that asks the drivers.
+pub struct SystemFactory;
+
+impl Factory for SystemFactory {
+    fn make(&mut self, spec: &DeviceSpec, instance: u32) -> Result<MadeDevice> {
+        let device: Box<dyn Device> = match &spec.kind {
+            DeviceKind::Pg => return with_mac(spec.mac, made_pg(instance)),
+            DeviceKind::Loopback => {
+                let made = MadeDevice {
+                    device: Box::new(LoopbackDevice::new(instance)?),
+                    pg: None,
+                };
+                return with_mac(spec.mac, made);
+            }
+            DeviceKind::Pcap {
+                rx,
+                tx,
+                looping,
+                speed,
+            } => Box::new(PcapDevice::new(PcapOptions {
+                rx: rx.clone(),
+                tx: tx.clone(),
+                looping: *looping,
+                speed: speed.map_or(Speed::Fast, Speed::Recorded),
+                mac: spec
+                    .mac
+                    .unwrap_or_else(|| default_mac(&spec.kind, instance)),
+            })?),
+            DeviceKind::Tap(tap) => Box::new(make_tap(spec, tap, instance)?),
+            DeviceKind::AfPacket {
+                host_if,
+                host_ns,
+                queues,
+            } => Box::new(AfPacket::open(AfPacketConfig {
+                host_if: host_if.clone(),
+                host_ns: host_ns.clone(),
+                mac: spec.mac,
+                rx_queues: *queues,
+                ..AfPacketConfig::default()
+            })?),
+        };
+        Ok(MadeDevice { device, pg: None })
+    }
+}
+
+fn with_mac(mac: Option<[u8; 6]>, mut made: MadeDevice) -> Result<MadeDevice> {
+    if let Some(mac) = mac {
+        made.device.set_mac(mac)?;
+    }
+    Ok(made)
+}
+
+fn made_pg(instance: u32) -> MadeDevice {
+    let (device, handle) = PgDevice::new(instance);
+    MadeDevice {
+        device: Box::new(device),
+        pg: Some(handle),
+    }
+}
+
+fn make_tap(spec: &DeviceSpec, tap: &TapSpec, instance: u32) -> Result<Tap> {
+    let mut host_addrs = Vec::with_capacity(tap.host_addrs.len());
+    for (addr, len) in &tap.host_addrs {
+        let prefix = IpPrefix::new(*addr, *len)
+            .ok_or_else(|| Error::refused(format!("{addr}/{len} is not a prefix")))?;
+        host_addrs.push(prefix);
+    }
+    Ok(Tap::open(TapConfig {
+        host_if: tap.host_if.clone(),
+        host_ns: tap.host_ns.clone(),
+        host_mac: tap.host_mac,
+        host_mtu: tap.host_mtu,
+        host_addrs,
+        host_gateways: tap.host_gateways.clone(),
+        mac: spec
+            .mac
+            .unwrap_or_else(|| default_mac(&spec.kind, instance)),
+        rx_queues: tap.queues,
+    })?)
+}
+
+/// A locally administered address that differs between processes, kinds and instances on one host.
+fn default_mac(kind: &DeviceKind, instance: u32) -> [u8; 6] {
+    let [.., a, b] = std::process::id().to_be_bytes();
+    let [.., c, d] = instance.to_be_bytes();
+    let k = match kind {
+        DeviceKind::Tap(_) => 0x10,
+        _ => 0x20,
+    };
+    [0x02, 0xfe, a, b, c ^ k, d]
+}
+
+/// A factory whose devices are only there.
+pub struct ModelFactory;
+
+impl Factory for ModelFactory {
+    fn make(&mut self, spec: &DeviceSpec, instance: u32) -> Result<MadeDevice> {
+        check(spec)?;
+        let mut made = match &spec.kind {
+            DeviceKind::Pg => made_pg(instance),
+            _ => MadeDevice {
+                pg: None,
+                ..made_pg(instance)
+            },
+        };
+        let host_mtu = match &spec.kind {
+            DeviceKind::Tap(t) => t.host_mtu,
+            _ => None,
+        };
+        if let Some(mtu) = host_mtu {
+            made.device.set_max_frame(mtu.saturating_add(14))?;
+        }
+        with_mac(spec.mac, made)
+    }
+}
+
+/// What can be said of a device without asking the system.
+fn check(spec: &DeviceSpec) -> Result<()> {
+    let host_name = match &spec.kind {
+        DeviceKind::AfPacket { host_if, .. } => Some(host_if),
+        DeviceKind::Tap(t) => t.host_if.as_ref(),
+        _ => None,
+    };
+    if let Some(name) = host_name
+        && (name.is_empty() || name.len() > 15 || name.contains(['/', ' ']))
+    {
+        return Err(Error::refused(format!(
+            "{name:?} cannot be the name of a Linux interface: 1 to 15 bytes without blanks and slashes"
+        )));
+    }
+    if let DeviceKind::Tap(t) = &spec.kind {
+        for gateway in &t.host_gateways {
+            let on_link = |(a, l): &(IpAddr, u8)| IpNet::new(*a, *l).contains(*gateway);
+            if !t.host_addrs.iter().any(on_link) {
+                return Err(Error::refused(format!(
+                    "gateway {gateway} is in none of the host side's subnets"
+                )));
+            }
+        }
+    }
+    Ok(())
+}

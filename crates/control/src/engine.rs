@@ -1,0 +1,348 @@
+//! The engine room: published state, the graph, the workers and the rings to and from them.
+//!
+//! One thread owns an [`Engine`]. It tells workers things through their rings and hears from them through
+//! others; it frees what they give back. An engine without workers is a model: everything can be set up
+//! in it and nothing runs, which is how a configuration is rehearsed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parshall_buffer::{PageKind, Pool};
+use parshall_counters::{DropReason, IfTotals, NodeTotals, WorkerCounters};
+use parshall_graph::{
+    Dispatcher, Graph, Limits, NodeId, TraceRecord, Worker, WorkerCommand, WorkerConfig,
+    WorkerHandle,
+};
+use parshall_nodes::{CaptureSlot, Event, Shared, TableLimits};
+use parshall_ring::Consumer;
+use parshall_sample::SampleSlot;
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// How long a worker may take to do what it was told.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Sizes and places of the engine, fixed when it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EngineConfig {
+    /// Worker threads; 0 makes a model.
+    pub workers: usize,
+    /// CPUs to pin them to, in order; workers beyond the list are not pinned.
+    pub cpus: Vec<usize>,
+    /// Never sleep.
+    pub busy_poll: bool,
+    /// Packet buffers a worker has.
+    pub buffers: usize,
+    /// Interfaces there can be, local0 included.
+    pub interfaces: usize,
+    /// Fixes all random choices.
+    pub seed: u64,
+}
+
+impl EngineConfig {
+    /// Most workers.
+    pub const MAX_WORKERS: usize = 64;
+    /// Range of [`buffers`](Self::buffers).
+    pub const BUFFER_RANGE: (usize, usize) = (1024, 4 << 20);
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        EngineConfig {
+            workers: 1,
+            cpus: Vec::new(),
+            busy_poll: false,
+            buffers: 16_384,
+            interfaces: 1024,
+            seed: 1,
+        }
+    }
+}
+
+/// A worker as control sees it.
+struct Mate {
+    handle: WorkerHandle,
+    events: Vec<Consumer<Event>>,
+    pages: PageKind,
+}
+
+/// The engine.
+pub struct Engine {
+    /// What workers read.
+    pub shared: Arc<Shared>,
+    /// The graph.
+    pub graph: Arc<Graph>,
+    config: EngineConfig,
+    mates: Vec<Mate>,
+    samples: Vec<Consumer<SampleSlot>>,
+    captures: Vec<Vec<Consumer<CaptureSlot>>>,
+}
+
+impl Engine {
+    /// Makes the state and starts the workers.
+    ///
+    /// # Errors
+    /// When the configuration is out of range, or the system refuses memory or threads.
+    pub fn start(config: EngineConfig) -> Result<Engine> {
+        check(&config)?;
+        let limits = Limits {
+            interfaces: config.interfaces,
+        };
+        let shared = Shared::new(TableLimits::default())
+            .map_err(|e| Error::Full(format!("forwarding tables: {e}")))?;
+        let graph = Arc::new(parshall_nodes::graph(limits)?);
+        let mut engine = Engine {
+            shared,
+            graph,
+            mates: Vec::new(),
+            samples: Vec::new(),
+            captures: Vec::new(),
+            config,
+        };
+        for index in 0..engine.config.workers {
+            engine.spawn(index)?;
+        }
+        Ok(engine)
+    }
+
+    fn spawn(&mut self, index: usize) -> Result<()> {
+        let config = &self.config;
+        let limits = self.graph.limits();
+        // Workers must not sample the same positions: each has a sequence of its own.
+        let seed = config
+            .seed
+            .wrapping_add((index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let (nodes, outputs) = parshall_nodes::build(&self.shared, limits, seed);
+        let pool = Pool::new(config.buffers).map_err(|e| {
+            Error::Full(format!(
+                "packet memory of {} buffers for worker {index}: {e}",
+                config.buffers
+            ))
+        })?;
+        let pages = pool.page_kind();
+        let counters = Arc::new(WorkerCounters::new(limits.interfaces, self.graph.slots()));
+        let reader = self
+            .shared
+            .domain
+            .register()
+            .map_err(|e| Error::Full(e.to_string()))?;
+        let (dispatcher, trace) =
+            Dispatcher::new(self.graph.clone(), nodes, pool, counters, reader)?;
+        let worker = WorkerConfig {
+            index,
+            cpu: config.cpus.get(index).copied(),
+            busy_poll: config.busy_poll,
+        };
+        let handle = Worker::spawn(worker, dispatcher, trace)
+            .map_err(|e| Error::Device(format!("worker {index}: {e}")))?;
+        self.mates.push(Mate {
+            handle,
+            events: outputs.events,
+            pages,
+        });
+        self.samples.push(outputs.samples);
+        self.captures.push(outputs.captures);
+        Ok(())
+    }
+
+    /// The sizes it was started with.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.mates.len()
+    }
+    /// How a worker runs.
+    pub fn worker_config(&self, worker: usize) -> Option<&WorkerConfig> {
+        self.mates.get(worker).map(|m| &m.handle.config)
+    }
+    /// What pages a worker's buffers lie on.
+    pub fn pages(&self, worker: usize) -> Option<PageKind> {
+        self.mates.get(worker).map(|m| m.pages)
+    }
+    /// Whether every worker's thread is there.
+    pub fn is_healthy(&self) -> bool {
+        self.mates.iter().all(|m| m.handle.is_alive())
+    }
+    /// Number of the node with this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn node(&self, name: &str) -> Result<NodeId> {
+        self.graph
+            .node(name)
+            .ok_or_else(|| Error::refused(format!("no node is called {name}")))
+    }
+
+    /// Tells one worker something.
+    pub fn tell(&mut self, worker: usize, command: WorkerCommand) {
+        if let Some(m) = self.mates.get_mut(worker) {
+            m.handle.tell(command);
+        }
+    }
+    /// Tells every worker something.
+    pub fn tell_all(&mut self, mut command: impl FnMut(usize) -> WorkerCommand) {
+        for (i, m) in self.mates.iter_mut().enumerate() {
+            m.handle.tell(command(i));
+        }
+    }
+    /// Sends a message to a node of every worker.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn message<T: Clone + Send + 'static>(&mut self, node: &str, message: &T) -> Result<()> {
+        let node = self.node(node)?;
+        self.tell_all(|_| WorkerCommand::Message {
+            node,
+            message: Box::new(message.clone()),
+        });
+        Ok(())
+    }
+    /// Puts a frame with its Ethernet header on an interface, by the first worker.
+    pub fn send_frame(&mut self, tx_if: u32, bytes: Vec<u8>) {
+        if let Some(node) = self.graph.node("interface-output") {
+            self.tell(0, WorkerCommand::Inject { node, tx_if, bytes });
+        }
+    }
+
+    /// Waits until every worker has done what it was told and given back what it had to.
+    ///
+    /// # Errors
+    /// When one takes longer than five seconds: it hangs.
+    pub fn settle(&mut self) -> Result<()> {
+        let Some(node) = self.graph.node("interface-output") else {
+            return Ok(());
+        };
+        // Rings keep order: when the token is freed, all that was told before it is done.
+        let token = Arc::new(());
+        self.tell_all(|_| WorkerCommand::Message {
+            node,
+            message: Box::new(token.clone()),
+        });
+        let start = Instant::now();
+        while Arc::strong_count(&token) > 1 {
+            self.collect();
+            if start.elapsed() > PATIENCE || !self.is_healthy() {
+                return Err(Error::Device("a worker does not answer".into()));
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        Ok(())
+    }
+
+    /// Frees what workers gave back.
+    pub fn collect(&mut self) {
+        for m in &mut self.mates {
+            m.handle.collect_garbage();
+        }
+    }
+
+    /// Hands all waiting events to `each`; says how many there were.
+    pub fn events(&mut self, mut each: impl FnMut(Event)) -> usize {
+        let mut n = 0;
+        for ring in self.mates.iter_mut().flat_map(|m| &mut m.events) {
+            while let Some(e) = ring.pop() {
+                n += 1;
+                each(e);
+            }
+        }
+        n
+    }
+    /// Events lost because control was slow.
+    pub fn events_lost(&self) -> u64 {
+        let rings = self.mates.iter().flat_map(|m| &m.events);
+        rings.map(Consumer::overflows).sum()
+    }
+
+    /// Hands all waiting trace records to `each`, with the worker they come from.
+    pub fn traces(&mut self, mut each: impl FnMut(usize, TraceRecord)) {
+        for (i, m) in self.mates.iter_mut().enumerate() {
+            while let Some(r) = m.handle.trace.pop() {
+                each(i, r);
+            }
+        }
+    }
+
+    /// The sample rings, for the agent. Once.
+    pub fn take_samples(&mut self) -> Vec<Consumer<SampleSlot>> {
+        std::mem::take(&mut self.samples)
+    }
+    /// The capture rings, for captures. Once.
+    pub fn take_captures(&mut self) -> Vec<Vec<Consumer<CaptureSlot>>> {
+        std::mem::take(&mut self.captures)
+    }
+
+    /// Every worker's counters.
+    pub fn counters(&self) -> impl Iterator<Item = &Arc<WorkerCounters>> {
+        self.mates.iter().map(|m| &m.handle.counters)
+    }
+    /// An interface's counters, summed.
+    pub fn interface_totals(&self, if_index: u32) -> IfTotals {
+        interface_totals(self.counters(), if_index)
+    }
+    /// A slot's counters in one worker.
+    pub fn node_totals(&self, worker: usize, slot: usize) -> NodeTotals {
+        let mut sum = NodeTotals::default();
+        if let Some(c) = self
+            .mates
+            .get(worker)
+            .and_then(|m| m.handle.counters.nodes.get(slot))
+        {
+            c.add_to(&mut sum);
+        }
+        sum
+    }
+    /// Drops by slot and reason, summed.
+    pub fn drops(&self) -> std::collections::BTreeMap<(u16, DropReason), u64> {
+        let mut sum = std::collections::BTreeMap::new();
+        for (node, reason, n) in self.counters().flat_map(|c| c.drops()) {
+            *sum.entry((node, reason)).or_insert(0) += n;
+        }
+        sum
+    }
+    /// Packets received so far by all workers: whether there is traffic.
+    pub fn received(&self) -> u64 {
+        self.counters().map(|c| c.received.get()).sum()
+    }
+
+    /// Ends the workers; everything they held is freed.
+    pub fn stop(&mut self) {
+        for m in &mut self.mates {
+            m.handle.stop();
+        }
+    }
+}
+
+/// An interface's counters, summed over workers.
+pub fn interface_totals<'a>(
+    workers: impl Iterator<Item = &'a Arc<WorkerCounters>>,
+    if_index: u32,
+) -> IfTotals {
+    let mut sum = IfTotals::default();
+    for c in workers {
+        if let Some(c) = c.interface(if_index) {
+            c.add_to(&mut sum);
+        }
+    }
+    sum
+}
+
+fn check(config: &EngineConfig) -> Result<()> {
+    if config.workers > EngineConfig::MAX_WORKERS {
+        return Err(Error::refused(format!(
+            "{} workers: 1 to {} are possible",
+            config.workers,
+            EngineConfig::MAX_WORKERS
+        )));
+    }
+    let (min, max) = EngineConfig::BUFFER_RANGE;
+    if config.workers > 0 && !(min..=max).contains(&config.buffers) {
+        return Err(Error::refused(format!(
+            "{} buffers a worker: {min} to {max} are possible",
+            config.buffers
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,418 @@
+//! Interfaces as control keeps them, and the table of them.
+//!
+//! Pure bookkeeping: what an interface is and has been told. Making it so is the router's business.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use parshall_counters::IfTotals;
+use parshall_device::Device;
+use parshall_drivers::pg::PgHandle;
+use parshall_nodes::{IfAddresses, IfTable, IfView, if_flags};
+use parshall_wire::MacAddr;
+
+use crate::drivers::DeviceSpec;
+use crate::error::{Error, Result};
+use crate::prefix::{Family, IpNet};
+
+/// Bytes of an Ethernet header.
+pub const ETHERNET: u32 = 14;
+/// Largest IP packet of a new interface whose device carries more.
+pub const DEFAULT_MTU: u32 = 9000;
+/// Smallest MTU there can be (RFC 791).
+pub const MIN_MTU: u32 = 68;
+
+/// sFlow on an interface; what is `None` is as for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SflowPort {
+    /// 1-in-N.
+    pub rate: Option<u32>,
+    /// Header bytes.
+    pub header_bytes: Option<u16>,
+}
+
+/// Where a receive queue is polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Queue.
+    pub queue: usize,
+    /// Worker.
+    pub worker: usize,
+}
+
+/// An interface.
+pub struct Interface {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// How it was asked for; `None` for local0.
+    pub spec: Option<DeviceSpec>,
+    /// Number in the name that its kind would give.
+    pub instance: u32,
+    /// The device; `None` for local0.
+    pub device: Option<Box<dyn Device>>,
+    /// Controls of a generator.
+    pub pg: Option<PgHandle>,
+    /// Administratively up.
+    pub up: bool,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// Longest frame.
+    pub max_frame: u32,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// Receives everything because it was told so.
+    pub promiscuous: bool,
+    /// Cross-connect peer.
+    pub xconnect: Option<u32>,
+    /// Addresses in the order they were given.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// IPv6 is spoken even without an address.
+    pub ip6_enabled: bool,
+    /// Table numbers by family.
+    pub tables: [u32; 2],
+    /// MPLS is spoken.
+    pub mpls: bool,
+    /// sFlow is on.
+    pub sflow: Option<SflowPort>,
+    /// Receive queues.
+    pub placement: Vec<Placement>,
+    /// Counters when it was made: its number may have been another's.
+    pub born: IfTotals,
+    /// Counters when they were last cleared.
+    pub cleared: IfTotals,
+}
+
+impl Interface {
+    /// The interface that is always there and leads nowhere.
+    pub fn local0() -> Interface {
+        Interface {
+            index: 0,
+            name: "local0".into(),
+            spec: None,
+            instance: 0,
+            device: None,
+            pg: None,
+            up: false,
+            mtu: 0,
+            max_frame: 0,
+            mac: [0; 6],
+            promiscuous: false,
+            xconnect: None,
+            addresses: Vec::new(),
+            ip6_enabled: false,
+            tables: [0; 2],
+            mpls: false,
+            sflow: None,
+            placement: Vec::new(),
+            born: IfTotals::default(),
+            cleared: IfTotals::default(),
+        }
+    }
+
+    /// Table of a family.
+    pub fn table(&self, family: Family) -> u32 {
+        self.tables[family as usize]
+    }
+    /// Whether it speaks a family.
+    pub fn speaks(&self, family: Family) -> bool {
+        let has = |a: &(IpAddr, u8)| Family::of(a.0) == family;
+        self.addresses.iter().any(has) || (family == Family::Ip6 && self.ip6_enabled)
+    }
+    /// Link-local address, when IPv6 is spoken.
+    pub fn link_local(&self) -> Option<Ipv6Addr> {
+        self.speaks(Family::Ip6)
+            .then(|| MacAddr(self.mac).link_local())
+    }
+    /// Whether `ip` is one of its own addresses.
+    pub fn owns(&self, ip: IpAddr) -> bool {
+        self.addresses.iter().any(|a| a.0 == ip)
+            || self.link_local().is_some_and(|l| IpAddr::V6(l) == ip)
+    }
+    /// Whether `ip` is on the link: in a subnet, or link-local.
+    pub fn on_link(&self, ip: IpAddr) -> bool {
+        self.in_subnet(ip) || is_link_local(ip) && self.speaks(Family::Ip6)
+    }
+    /// Whether `ip` is in a subnet of one of its addresses.
+    pub fn in_subnet(&self, ip: IpAddr) -> bool {
+        let has = |(a, l): &(IpAddr, u8)| IpNet::new(*a, *l).contains(ip);
+        self.addresses.iter().any(has)
+    }
+    /// The address to speak to `ip` from: one of the same subnet, or link-local, or any of the family.
+    pub fn source_for(&self, ip: IpAddr) -> Option<IpAddr> {
+        let link_local = || self.link_local().map(IpAddr::V6);
+        if is_link_local(ip) {
+            return link_local();
+        }
+        let same = |(a, l): &&(IpAddr, u8)| IpNet::new(*a, *l).contains(ip);
+        let family = |a: &&(IpAddr, u8)| Family::of(a.0) == Family::of(ip);
+        let best = self.addresses.iter().find(same);
+        let any = || {
+            link_local()
+                .filter(|_| ip.is_ipv6())
+                .or_else(|| self.addresses.iter().find(family).map(|a| a.0))
+        };
+        best.map(|a| a.0).or_else(any)
+    }
+    /// What workers are to know of it.
+    pub fn view(&self, index_of: impl Fn(Family, u32) -> u32) -> IfView {
+        let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+        let flags = if_flags::EXISTS
+            | flag(self.up, if_flags::UP)
+            | flag(self.xconnect.is_some(), if_flags::XCONNECT)
+            | flag(self.speaks(Family::Ip4), if_flags::IP4)
+            | flag(self.speaks(Family::Ip6), if_flags::IP6)
+            | flag(self.mpls, if_flags::MPLS)
+            | flag(self.promiscuous, if_flags::PROMISC);
+        IfView {
+            flags,
+            peer: self.xconnect.unwrap_or(parshall_buffer::IF_NONE),
+            ip4_table: index_of(Family::Ip4, self.table(Family::Ip4)),
+            ip6_table: index_of(Family::Ip6, self.table(Family::Ip6)),
+            mac: IfView::mac_word(self.mac),
+            mtu: self.mtu,
+        }
+    }
+    /// Its addresses as workers are to know them.
+    pub fn shared_addresses(&self) -> IfAddresses {
+        let mut out = IfAddresses {
+            link_local: self.link_local(),
+            ..IfAddresses::default()
+        };
+        for (addr, len) in &self.addresses {
+            match addr {
+                IpAddr::V4(a) => out.ip4.push((*a, *len)),
+                IpAddr::V6(a) => out.ip6.push((*a, *len)),
+            }
+        }
+        out
+    }
+    /// "up" or "down".
+    pub fn state_word(&self) -> &'static str {
+        if self.up { "up" } else { "down" }
+    }
+}
+
+/// Whether an address has no meaning beyond its link.
+pub fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(a) if a.segments()[0] & 0xFFC0 == 0xFE80)
+}
+
+/// Whether an address can be an interface's.
+///
+/// # Errors
+/// Says why not.
+pub fn check_own_address(addr: IpAddr, len: u8) -> Result<()> {
+    let why = match addr {
+        _ if addr.is_multicast() => "is a multicast address",
+        _ if addr.is_unspecified() => "is the unspecified address",
+        _ if len == 0 => "has prefix length 0: it would cover everything",
+        IpAddr::V4(a) if a.is_loopback() || a.octets()[0] == 0 => "is not a unicast address",
+        IpAddr::V4(a) if a.octets()[0] >= 240 => "is not a unicast address",
+        IpAddr::V4(a) if len < 31 && host_part(a, len) == 0 => "is the address of the subnet",
+        IpAddr::V4(a) if len < 31 && host_part(a, len) == u32::MAX >> len => {
+            "is the broadcast address of the subnet"
+        }
+        IpAddr::V6(a) if a.is_loopback() => "is the loopback address",
+        _ if is_link_local(addr) => "is link-local: the router makes that one itself",
+        _ => return Ok(()),
+    };
+    Err(Error::refused(format!("{addr}/{len} {why}")))
+}
+
+fn host_part(a: Ipv4Addr, len: u8) -> u32 {
+    u32::from(a) & (u32::MAX >> len)
+}
+
+/// All interfaces by number.
+pub struct Interfaces {
+    slots: Vec<Option<Interface>>,
+}
+
+impl Default for Interfaces {
+    fn default() -> Self {
+        Interfaces {
+            slots: vec![Some(Interface::local0())],
+        }
+    }
+}
+
+impl Interfaces {
+    /// All there are, in order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = &Interface> {
+        self.slots.iter().flatten()
+    }
+    /// All there are, to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Interface> {
+        self.slots.iter_mut().flatten()
+    }
+    /// One by number.
+    pub fn get(&self, index: u32) -> Option<&Interface> {
+        self.slots.get(index as usize)?.as_ref()
+    }
+    /// One by number, to change.
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut Interface> {
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+    /// Name of one, for messages.
+    pub fn name(&self, index: u32) -> String {
+        self.get(index)
+            .map_or_else(|| format!("DELETED ({index})"), |i| i.name.clone())
+    }
+    /// Number of the interface with this name.
+    ///
+    /// # Errors
+    /// When there is none: with names that come near.
+    pub fn find(&self, name: &str) -> Result<u32> {
+        if let Some(i) = self.iter().find(|i| i.name == name) {
+            return Ok(i.index);
+        }
+        let mut near: Vec<(usize, &str)> = self
+            .iter()
+            .map(|i| (distance(name, &i.name), i.name.as_str()))
+            .filter(|(d, n)| *d <= 2 && *d < n.len())
+            .collect();
+        near.sort_unstable();
+        Err(Error::NoInterface {
+            name: name.into(),
+            near: near.into_iter().take(3).map(|n| n.1.to_owned()).collect(),
+        })
+    }
+    /// Like [`find`](Self::find), for what local0 cannot do.
+    ///
+    /// # Errors
+    /// As there, and for local0.
+    pub fn find_real(&self, name: &str) -> Result<u32> {
+        match self.find(name)? {
+            0 => Err(Error::Interface {
+                name: name.into(),
+                why: "stands for the router itself and cannot be changed".into(),
+            }),
+            index => Ok(index),
+        }
+    }
+    /// The lowest free number below `limit`.
+    ///
+    /// # Errors
+    /// When all are taken.
+    pub fn free_index(&self, limit: usize) -> Result<u32> {
+        let at = self.slots.iter().position(Option::is_none);
+        let at = at.unwrap_or(self.slots.len());
+        if at >= limit {
+            return Err(Error::Full(format!(
+                "interface table full: the limit is {limit} interfaces"
+            )));
+        }
+        Ok(at as u32)
+    }
+    /// Puts one in under its number.
+    pub fn insert(&mut self, interface: Interface) {
+        let at = interface.index as usize;
+        if at >= self.slots.len() {
+            self.slots.resize_with(at + 1, || None);
+        }
+        self.slots[at] = Some(interface);
+    }
+    /// Takes one out.
+    pub fn remove(&mut self, index: u32) -> Option<Interface> {
+        self.slots.get_mut(index as usize)?.take()
+    }
+    /// What workers are to know of all.
+    pub fn table(&self, index_of: impl Fn(Family, u32) -> u32) -> IfTable {
+        IfTable::new(self.slots.iter().map(|slot| match slot {
+            Some(i) => (i.view(&index_of), i.shared_addresses()),
+            None => (IfView::default(), IfAddresses::default()),
+        }))
+    }
+}
+
+/// Edit distance of short names (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(32).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(32).enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let swap = corner + usize::from(x != *y);
+            corner = row[j + 1];
+            row[j + 1] = swap.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &str, addresses: &[&str]) -> Interface {
+        let addresses = addresses
+            .iter()
+            .map(|t| {
+                let (a, l) = t.split_once('/').unwrap();
+                (a.parse().unwrap(), l.parse().unwrap())
+            })
+            .collect();
+        Interface {
+            index: 1,
+            name: name.into(),
+            mac: [2, 0xfe, 0, 0, 0, 1],
+            addresses,
+            ..Interface::local0()
+        }
+    }
+
+    #[test]
+    fn the_source_is_of_the_same_subnet_where_there_is_one() {
+        let i = with("pg0", &["10.0.0.1/24", "10.1.0.1/24", "2001:db8::1/64"]);
+        let source = |ip: &str| i.source_for(ip.parse().unwrap()).map(|a| a.to_string());
+        assert_eq!(source("10.1.0.9").as_deref(), Some("10.1.0.1"));
+        assert_eq!(source("192.0.2.1").as_deref(), Some("10.0.0.1"));
+        assert_eq!(source("2001:db8::9").as_deref(), Some("2001:db8::1"));
+        assert_eq!(source("fe80::9").as_deref(), Some("fe80::fe:ff:fe00:1"));
+        assert_eq!(source("2001:db9::9").as_deref(), Some("fe80::fe:ff:fe00:1"));
+        assert_eq!(with("x", &[]).source_for("10.0.0.9".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn names_near_the_asked_one_are_suggested() {
+        let mut t = Interfaces::default();
+        t.insert(with("tap0", &[]));
+        assert_eq!(t.find("tap0"), Ok(1));
+        let e = t.find("tpa0").unwrap_err().to_string();
+        assert_eq!(e, "no interface is called tpa0; did you mean tap0?");
+        assert!(t.find_real("local0").is_err());
+        assert_eq!(t.free_index(8), Ok(2));
+        assert!(
+            t.free_index(2)
+                .unwrap_err()
+                .to_string()
+                .contains("limit is 2")
+        );
+    }
+
+    #[test]
+    fn addresses_that_cannot_be_an_interfaces_are_refused() {
+        for (text, len) in [
+            ("224.0.0.1", 24),
+            ("0.0.0.0", 8),
+            ("127.0.0.1", 8),
+            ("10.0.0.0", 24),
+            ("10.0.0.255", 24),
+            ("255.255.255.255", 32),
+            ("::", 64),
+            ("::1", 128),
+            ("ff02::1", 64),
+            ("fe80::1", 64),
+            ("10.0.0.1", 0),
+        ] {
+            assert!(
+                check_own_address(text.parse().unwrap(), len).is_err(),
+                "{text}/{len}"
+            );
+        }
+        for (text, len) in [("10.0.0.0", 31), ("10.0.0.1", 32), ("2001:db8::", 64)] {
+            assert_eq!(check_own_address(text.parse().unwrap(), len), Ok(()));
+        }
+    }
+}

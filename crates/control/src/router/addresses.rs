@@ -1,0 +1,232 @@
+//! Addresses of interfaces, the routes they make, and telling the neighbours.
+
+use std::net::IpAddr;
+
+use super::{Connected, Router};
+use crate::error::{Error, Result};
+use crate::interface::{Interface, check_own_address};
+use crate::path::{Path, Via};
+use crate::prefix::{Family, IpNet};
+use crate::rib::Source;
+use crate::solicit;
+
+impl Router {
+    /// Gives an interface an address.
+    ///
+    /// # Errors
+    /// When the address cannot be an interface's, is in use, or its subnet overlaps another of the table.
+    pub fn add_address(&mut self, name: &str, addr: IpAddr, len: u8) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        check_own_address(addr, len)?;
+        self.check_conflicts(index, addr, len)?;
+        self.change_address(index, addr, len, true)?;
+        if self.interfaces.get(index).is_some_and(|i| i.up) {
+            self.announce_address(index, addr);
+        }
+        self.undo(move |r| r.change_address(index, addr, len, false));
+        Ok(())
+    }
+
+    /// Takes an address away.
+    ///
+    /// # Errors
+    /// When the interface does not have it.
+    pub fn remove_address(&mut self, name: &str, addr: IpAddr, len: u8) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let has = self
+            .interfaces
+            .get(index)
+            .is_some_and(|i| i.addresses.contains(&(addr, len)));
+        if !has {
+            return Err(Error::Interface {
+                name: name.into(),
+                why: format!("does not have the address {addr}/{len}"),
+            });
+        }
+        self.change_address(index, addr, len, false)?;
+        self.undo(move |r| r.change_address(index, addr, len, true));
+        Ok(())
+    }
+
+    /// Takes all addresses away.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn remove_all_addresses(&mut self, name: &str) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let all = self
+            .interfaces
+            .get(index)
+            .map(|i| i.addresses.clone())
+            .unwrap_or_default();
+        all.into_iter()
+            .try_for_each(|(a, l)| self.remove_address(name, a, l))
+    }
+
+    /// Speaks IPv6 on an interface even without an address, or not.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn set_ip6_enabled(&mut self, name: &str, on: bool) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let was = std::mem::replace(&mut i.ip6_enabled, on);
+        self.sync_connected(index)?;
+        self.publish();
+        let name = name.to_owned();
+        self.undo(move |r| r.set_ip6_enabled(&name, was));
+        Ok(())
+    }
+
+    fn change_address(&mut self, index: u32, addr: IpAddr, len: u8, add: bool) -> Result<()> {
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let before = i.addresses.clone();
+        if add {
+            i.addresses.push((addr, len));
+        } else {
+            i.addresses.retain(|a| *a != (addr, len));
+        }
+        if let Err(e) = self.sync_connected(index) {
+            if let Some(i) = self.interfaces.get_mut(index) {
+                i.addresses = before;
+            }
+            return Err(e);
+        }
+        self.publish();
+        self.drop_foreign_neighbors(index);
+        self.sync_host_routes(index);
+        Ok(())
+    }
+
+    fn check_conflicts(&self, index: u32, addr: IpAddr, len: u8) -> Result<()> {
+        let family = Family::of(addr);
+        let new = IpNet::new(addr, len);
+        let table = self.interfaces.get(index).map_or(0, |i| i.table(family));
+        for i in self.interfaces.iter().filter(|i| i.table(family) == table) {
+            if i.owns(addr) {
+                return Err(Error::DuplicateAddress {
+                    address: addr,
+                    interface: i.name.clone(),
+                });
+            }
+            for (a, l) in &i.addresses {
+                let old = IpNet::new(*a, *l);
+                // A second address in the very same subnet of the same interface is fine.
+                if old.overlaps(&new) && (i.index != index || old != new) {
+                    return Err(Error::Overlap {
+                        new,
+                        old,
+                        interface: i.name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the routes of an interface's addresses what they must be: new ones first, then old ones go.
+    pub(super) fn sync_connected(&mut self, index: u32) -> Result<()> {
+        let wanted = self
+            .interfaces
+            .get(index)
+            .map(connected_routes)
+            .unwrap_or_default();
+        let have = self.connected.remove(&index).unwrap_or_default();
+        let mut done = Connected::new();
+        for (at, via) in &wanted {
+            if have.get(at) == Some(via) {
+                continue;
+            }
+            let paths = vec![Path::new(*via)];
+            if let Err(e) = self
+                .rib
+                .set(&mut self.forwarding, *at, Source::Interface, paths)
+            {
+                self.revert(&done, &have);
+                self.connected.insert(index, have);
+                return Err(e);
+            }
+            done.insert(*at, *via);
+        }
+        for at in have.keys().filter(|at| !wanted.contains_key(at)) {
+            self.rib.clear(&mut self.forwarding, *at, Source::Interface);
+        }
+        if !wanted.is_empty() {
+            self.connected.insert(index, wanted);
+        }
+        Ok(())
+    }
+
+    fn revert(&mut self, done: &Connected, have: &Connected) {
+        for at in done.keys() {
+            match have.get(at) {
+                Some(via) => {
+                    let paths = vec![Path::new(*via)];
+                    let set = self
+                        .rib
+                        .set(&mut self.forwarding, *at, Source::Interface, paths);
+                    if let Err(e) = set {
+                        tracing::error!("{}: {e}", at.2);
+                    }
+                }
+                None => _ = self.rib.clear(&mut self.forwarding, *at, Source::Interface),
+            }
+        }
+    }
+
+    /// Tells the neighbours all addresses of an interface.
+    pub(super) fn announce(&mut self, index: u32) {
+        let Some(i) = self.interfaces.get(index).filter(|i| i.up) else {
+            return;
+        };
+        let mut all: Vec<IpAddr> = i.addresses.iter().map(|a| a.0).collect();
+        all.extend(i.link_local().map(IpAddr::V6));
+        for addr in all {
+            self.announce_address(index, addr);
+        }
+    }
+
+    fn announce_address(&mut self, index: u32, addr: IpAddr) {
+        let Some(i) = self.interfaces.get(index) else {
+            return;
+        };
+        let made = match addr {
+            IpAddr::V4(a) => solicit::arp_announcement(i.mac, a),
+            IpAddr::V6(a) => solicit::unsolicited_advertisement(i.mac, a),
+        };
+        if let Ok(bytes) = made {
+            self.engine.send_frame(index, bytes);
+        }
+    }
+}
+
+/// The routes that an interface's addresses make.
+fn connected_routes(i: &Interface) -> Connected {
+    let mut out = Connected::new();
+    for (addr, len) in &i.addresses {
+        let family = Family::of(*addr);
+        let table = i.table(family);
+        let net = IpNet::new(*addr, *len);
+        if !net.is_host() {
+            out.insert((family, table, net), Via::Attached { if_index: i.index });
+        }
+        // RFC 2644: directed broadcasts are not forwarded; the all-zeros form is as old (RFC 1122).
+        if family == Family::Ip4 && *len < 31 {
+            for end in [net.addr(), net.last()] {
+                out.insert((family, table, IpNet::host(end)), Via::Blackhole);
+            }
+        }
+    }
+    for (addr, _) in &i.addresses {
+        let family = Family::of(*addr);
+        out.insert(
+            (family, i.table(family), IpNet::host(*addr)),
+            Via::Receive { if_index: i.index },
+        );
+    }
+    out
+}

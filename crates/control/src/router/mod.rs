@@ -1,0 +1,334 @@
+//! The owner of the state. One thread has a [`Router`]; everything else asks it.
+//!
+//! Every change is a method here that checks, does, and writes into the journal how to undo itself. A
+//! command, a file of commands or a whole configuration is one transaction over that journal: when a part
+//! fails, what was done before is undone in reverse, and the router is as it was.
+
+mod addresses;
+mod captures;
+mod interfaces;
+mod neighbors;
+mod routes;
+mod sflow;
+mod streams;
+mod traces;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parshall_command::CommandTable;
+use parshall_counters::{DropReason, NodeTotals};
+use parshall_graph::monotonic_ns;
+
+pub use captures::{CapturePlan, CaptureState};
+pub use sflow::{SflowState, header_range};
+pub use traces::TraceStore;
+
+use crate::commands::{self, Handler};
+use crate::drivers::{Factory, ModelFactory, SystemFactory};
+use crate::engine::{Engine, EngineConfig};
+use crate::error::Result;
+use crate::forwarding::Forwarding;
+use crate::interface::Interfaces;
+use crate::neighbor::{NeighborConfig, NeighborTable};
+use crate::path::{Path, Via};
+use crate::prefix::{Family, IpNet};
+use crate::rib::{Objects, Rib, Source};
+
+/// How to take one step back.
+type Undo = Box<dyn FnOnce(&mut Router) -> Result<()> + Send>;
+
+/// Routes an interface's addresses have made: table and prefix, and where they lead.
+type Connected = BTreeMap<(Family, u32, IpNet), Via>;
+
+/// Counters when they were last cleared.
+#[derive(Default)]
+pub(crate) struct Baselines {
+    /// By worker and slot.
+    pub nodes: BTreeMap<(usize, usize), NodeTotals>,
+    /// By slot and reason.
+    pub drops: BTreeMap<(u16, DropReason), u64>,
+    /// When `show runtime` was last cleared.
+    pub runtime_since: Option<Instant>,
+    /// Loops of each worker then.
+    pub loops: Vec<u64>,
+}
+
+/// The router.
+pub struct Router {
+    pub(crate) engine: Engine,
+    pub(crate) factory: Box<dyn Factory>,
+    pub(crate) interfaces: Interfaces,
+    pub(crate) rib: Rib,
+    pub(crate) forwarding: Forwarding,
+    /// By family.
+    pub(crate) neighbors: [NeighborTable; 2],
+    /// Neighbours that have a host route.
+    host_routes: BTreeSet<(Family, u32, IpNet)>,
+    connected: BTreeMap<u32, Connected>,
+    pub(crate) mpls_table: bool,
+    pub(crate) sflow: SflowState,
+    /// Interface of each stream.
+    pub(crate) streams: BTreeMap<String, u32>,
+    pub(crate) traces: TraceStore,
+    pub(crate) captures: CaptureState,
+    pub(crate) baselines: Baselines,
+    pub(crate) started: Instant,
+    table: Arc<CommandTable<Handler>>,
+    journal: Vec<Undo>,
+    depth: usize,
+    undoing: bool,
+    /// Files being executed, one inside the other.
+    pub(crate) exec_depth: usize,
+    pub(crate) stop: bool,
+    now: u64,
+    /// Packets received when last looked, and when that changed.
+    traffic: (u64, Instant),
+}
+
+impl Router {
+    /// A router with the drivers of this system.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn new(config: EngineConfig) -> Result<Router> {
+        Router::with_factory(config, Box::new(SystemFactory))
+    }
+
+    /// A router that only thinks: it accepts and refuses as a real one of this configuration would, as far
+    /// as that can be said without asking the system.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn model(config: &EngineConfig) -> Result<Router> {
+        let config = EngineConfig {
+            workers: 0,
+            ..config.clone()
+        };
+        Router::with_factory(config, Box::new(ModelFactory))
+    }
+
+    /// A router whose devices come from `factory`.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn with_factory(config: EngineConfig, factory: Box<dyn Factory>) -> Result<Router> {
+        let seed = config.seed;
+        let mut engine = Engine::start(config)?;
+        let captures = CaptureState::new(engine.take_captures());
+        let forwarding = Forwarding::new(engine.shared.clone());
+        let neighbor_table =
+            |n: u64| NeighborTable::new(NeighborConfig::default(), seed.wrapping_mul(3) + n);
+        let mut router = Router {
+            sflow: SflowState::new(&engine),
+            engine,
+            factory,
+            interfaces: Interfaces::default(),
+            rib: Rib::default(),
+            forwarding,
+            neighbors: [neighbor_table(1), neighbor_table(2)],
+            host_routes: BTreeSet::new(),
+            connected: BTreeMap::new(),
+            mpls_table: false,
+            streams: BTreeMap::new(),
+            traces: TraceStore::default(),
+            captures,
+            baselines: Baselines::default(),
+            started: Instant::now(),
+            table: commands::table()?,
+            journal: Vec::new(),
+            depth: 0,
+            undoing: false,
+            exec_depth: 0,
+            stop: false,
+            now: monotonic_ns(),
+            traffic: (0, Instant::now()),
+        };
+        for family in [Family::Ip4, Family::Ip6] {
+            router.add_table(family, 0)?;
+        }
+        router.journal.clear();
+        router.publish();
+        Ok(router)
+    }
+
+    /// All commands.
+    pub fn commands(&self) -> &Arc<CommandTable<Handler>> {
+        &self.table
+    }
+    /// Whether somebody asked it to end.
+    pub fn is_stopping(&self) -> bool {
+        self.stop
+    }
+    /// Whether it only thinks.
+    pub fn is_model(&self) -> bool {
+        self.engine.workers() == 0
+    }
+    /// The time of the present turn (monotonic ns).
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Does `job` whole or not at all.
+    ///
+    /// # Errors
+    /// The job's, after everything it did was undone.
+    pub fn atomically<T>(&mut self, job: impl FnOnce(&mut Router) -> Result<T>) -> Result<T> {
+        let mark = self.journal.len();
+        self.depth += 1;
+        let done = job(self);
+        self.depth -= 1;
+        if done.is_err() {
+            self.roll_back(mark);
+        }
+        if self.depth == 0 {
+            self.journal.clear();
+        }
+        done
+    }
+
+    fn roll_back(&mut self, mark: usize) {
+        self.undoing = true;
+        while self.journal.len() > mark {
+            if let Some(undo) = self.journal.pop()
+                && let Err(e) = undo(self)
+            {
+                tracing::error!("a step could not be undone: {e}");
+            }
+        }
+        self.undoing = false;
+    }
+
+    /// Writes down how to undo what was just done.
+    pub(crate) fn undo(&mut self, step: impl FnOnce(&mut Router) -> Result<()> + Send + 'static) {
+        if !self.undoing {
+            self.journal.push(Box::new(step));
+        }
+    }
+
+    /// Shows workers and agent the interfaces as they are now.
+    pub(crate) fn publish(&mut self) {
+        let forwarding = &self.forwarding;
+        let table = self
+            .interfaces
+            .table(|family, id| forwarding.table_index(family, id).unwrap_or(0));
+        let shared = &self.engine.shared;
+        shared.interfaces.publish(&shared.domain, table);
+        self.publish_view();
+    }
+
+    /// Does what has come up since the last turn. Says whether there was anything.
+    pub fn turn(&mut self) -> bool {
+        self.turn_at(monotonic_ns())
+    }
+
+    /// The same at a given time.
+    pub fn turn_at(&mut self, now: u64) -> bool {
+        self.now = now;
+        let busy = self.handle_events();
+        self.age_neighbors();
+        self.collect_traces();
+        self.reap_capture();
+        self.engine.collect();
+        self.forwarding.reclaim();
+        busy
+    }
+
+    /// How long the next turn may wait: short while packets flow, so that nobody waits long for a
+    /// neighbour; longer when none do.
+    pub fn patience(&mut self) -> Duration {
+        let received = self.engine.received();
+        if received != self.traffic.0 {
+            self.traffic = (received, Instant::now());
+        }
+        let idle = self.traffic.1.elapsed() > Duration::from_secs(2);
+        let most = Duration::from_millis(if idle { 10 } else { 4 });
+        let next = self
+            .neighbors
+            .iter()
+            .filter_map(NeighborTable::next_deadline)
+            .min();
+        next.map_or(most, |t| {
+            most.min(Duration::from_nanos(t.saturating_sub(monotonic_ns())))
+        })
+    }
+
+    /// Ends everything in order: what the agent still has is sent, workers end, devices are released.
+    pub fn shut_down(&mut self) {
+        self.stop = true;
+        self.stop_capture();
+        let names: Vec<u32> = self.interfaces.iter().map(|i| i.index).collect();
+        for index in names {
+            if let Some(i) = self.interfaces.get_mut(index) {
+                i.up = false;
+            }
+            self.tell_state(index);
+        }
+        if let Err(e) = self.engine.settle() {
+            tracing::error!("{e}");
+        }
+        self.sflow.shut_down();
+        self.engine.stop();
+        for i in self.interfaces.iter_mut() {
+            i.device = None;
+            i.pg = None;
+        }
+    }
+
+    /// Sets a route of a source and writes down how to undo that.
+    fn set_route(
+        &mut self,
+        at: (Family, u32, IpNet),
+        source: Source,
+        paths: Vec<Path>,
+    ) -> Result<()> {
+        let before = self.paths_of(at, source);
+        self.rib.set(&mut self.forwarding, at, source, paths)?;
+        self.undo(move |r| r.restore_route(at, source, before));
+        Ok(())
+    }
+
+    /// Takes a route of a source away and writes down how to undo that. False when there was none.
+    fn clear_route(&mut self, at: (Family, u32, IpNet), source: Source) -> bool {
+        let before = self.paths_of(at, source);
+        let had = self.rib.clear(&mut self.forwarding, at, source);
+        if had {
+            self.undo(move |r| r.restore_route(at, source, before));
+        }
+        had
+    }
+
+    fn restore_route(
+        &mut self,
+        at: (Family, u32, IpNet),
+        source: Source,
+        before: Option<Vec<Path>>,
+    ) -> Result<()> {
+        match before {
+            Some(paths) => self.rib.set(&mut self.forwarding, at, source, paths),
+            None => {
+                self.rib.clear(&mut self.forwarding, at, source);
+                Ok(())
+            }
+        }
+    }
+
+    fn paths_of(
+        &self,
+        (family, table, net): (Family, u32, IpNet),
+        source: Source,
+    ) -> Option<Vec<Path>> {
+        let route = self.rib.table(family, table).ok()?.get(&net)?;
+        let list = self.rib.list(route.source(source)?)?;
+        Some(list.paths().to_vec())
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        if !self.is_model() {
+            self.shut_down();
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The control loop: requests, signals, events of workers, timers.
+//!
+//! Sleeps in poll(2) on a pipe that front ends and signals write to, for at most ten milliseconds: workers
+//! have no way to wake it, and a neighbour that a packet waits for should be asked for soon.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parshall_command::{Request, Waker};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::router::Router;
+
+/// Requests served before workers have their turn.
+const TURN: usize = 64;
+
+/// What ends the control loop's sleep.
+pub struct Wakeup {
+    woken: UnixStream,
+    wake: Arc<UnixStream>,
+    signals: UnixStream,
+}
+
+impl Wakeup {
+    /// Makes the descriptors, and takes over SIGINT and SIGTERM: they end the loop instead of the process.
+    ///
+    /// # Errors
+    /// When the system refuses a descriptor.
+    pub fn new() -> io::Result<Wakeup> {
+        let (woken, wake) = UnixStream::pair()?;
+        let (signals, raise) = UnixStream::pair()?;
+        for s in [&woken, &wake, &signals] {
+            s.set_nonblocking(true)?;
+        }
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::low_level::pipe::register(signal, OwnedFd::from(raise.try_clone()?))?;
+        }
+        Ok(Wakeup {
+            woken,
+            wake: Arc::new(wake),
+            signals,
+        })
+    }
+
+    /// What front ends call after they have sent a request.
+    pub fn waker(&self) -> Waker {
+        let wake = self.wake.clone();
+        // A full pipe is as good as one byte in it.
+        Arc::new(move || drop((&*wake).write(&[1])))
+    }
+
+    /// Sleeps until something happens or the time is over. True = a signal came.
+    fn wait(&mut self, most: Duration) -> bool {
+        let mut fds = [
+            PollFd::new(self.woken.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+        ];
+        // Rounded up: waking before the time would only mean to sleep again.
+        let ms = u16::try_from(most.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut fds, PollTimeout::from(ms));
+        drain(&self.woken);
+        drain(&self.signals)
+    }
+}
+
+/// Empties a pipe; says whether there was anything.
+fn drain(mut stream: &UnixStream) -> bool {
+    let mut bytes = [0; 64];
+    let mut any = false;
+    while matches!(stream.read(&mut bytes), Ok(n) if n > 0) {
+        any = true;
+    }
+    any
+}
+
+/// Runs the router until somebody ends it, then shuts it down: the agent sends what it has, workers stop,
+/// devices are released.
+pub fn run(router: &mut Router, requests: &Receiver<Request>, wakeup: &mut Wakeup) {
+    while !router.is_stopping() {
+        let served = serve(router, requests);
+        let busy = router.turn();
+        if router.is_stopping() {
+            break;
+        }
+        let most = if served == TURN || busy {
+            Duration::ZERO
+        } else {
+            router.patience()
+        };
+        if wakeup.wait(most) {
+            tracing::info!("ended by a signal");
+            break;
+        }
+    }
+    router.shut_down();
+}
+
+fn serve(router: &mut Router, requests: &Receiver<Request>) -> usize {
+    let mut n = 0;
+    while n < TURN {
+        match requests.try_recv() {
+            Ok(request) => request.serve(router),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+        }
+        n += 1;
+    }
+    n
+}
