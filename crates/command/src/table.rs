@@ -110,18 +110,62 @@ impl<H> CommandTable<H> {
                 "no command",
             ));
         }
+        let parsed = self.parse_tokens(line, &tokens, names);
+        match parsed {
+            Err(e) if e.kind == ErrorKind::Ambiguous && tokens.len() > 1 => {
+                self.parse_by_what_follows(e, line, &tokens, names)
+            }
+            parsed => parsed,
+        }
+    }
+
+    /// Reads a line whose first word abbreviates several: the one that the rest of the line fits to is
+    /// meant (`sh int` is no way to begin `shutdown`).
+    fn parse_by_what_follows(
+        &self,
+        ambiguous: ParseError,
+        line: &str,
+        tokens: &[Token<'_>],
+        names: &dyn Names,
+    ) -> Result<Matched<'_, H>, ParseError> {
+        let first = &tokens[0];
+        if line[..first.end].chars().count() < ambiguous.column {
+            return Err(ambiguous);
+        }
+        let mut tokens = tokens.to_vec();
+        let mut best = Err(ambiguous.clone());
+        for word in &ambiguous.candidates {
+            tokens[0].text = word.clone().into();
+            let tried = self.parse_tokens(line, &tokens, names);
+            best = match (best, tried) {
+                (Ok(_), Ok(_)) => return Err(ambiguous),
+                (Ok(one), Err(_)) => Ok(one),
+                (Err(_), Ok(one)) => Ok(one),
+                // The reading that went furthest has the most helpful complaint.
+                (Err(a), Err(b)) => Err(if b.column > a.column { b } else { a }),
+            };
+        }
+        best
+    }
+
+    fn parse_tokens(
+        &self,
+        line: &str,
+        tokens: &[Token<'_>],
+        names: &dyn Names,
+    ) -> Result<Matched<'_, H>, ParseError> {
         let mut matcher = self.matcher(tokens.first());
         for (index, token) in tokens.iter().enumerate() {
             if let Err(error) = matcher.step(line, token, names) {
                 return match matcher.finish_with_rest() {
                     Some(found) => Ok(self.matched(found)),
-                    None => Err(self.explain(error, line, &tokens, index, &matcher)),
+                    None => Err(self.explain(error, line, tokens, index, &matcher)),
                 };
             }
         }
         match matcher.finish() {
             Some(found) => Ok(self.matched(found)),
-            None => Err(self.missing(line, &tokens, &matcher)),
+            None => Err(self.missing(line, tokens, &matcher)),
         }
     }
 

@@ -28,6 +28,7 @@ const PATTERNS: &[&str] = &[
     "echo <text:rest>",
     "sflow enable <if:interface> [* sampling-rate <rate:u32 1..=10000000> | disable]",
     "trace add <node:name node> <count:u32 1..=10000>",
+    "shutdown",
 ];
 
 struct Known;
@@ -80,6 +81,22 @@ fn abbreviations() {
     ] {
         assert_eq!(parsed(line).0, want, "{line}");
     }
+}
+
+#[test]
+fn what_follows_decides_an_ambiguous_first_word() {
+    for (line, kind, column) in [
+        ("sh", ErrorKind::Ambiguous, 1),
+        ("s x", ErrorKind::UnknownWord, 3),
+        ("sh i", ErrorKind::Ambiguous, 4),
+        ("sh xyzzy", ErrorKind::UnknownWord, 4),
+    ] {
+        let e = error(line);
+        assert_eq!((e.kind, e.column), (kind, column), "{line}: {}", e.render());
+    }
+    assert_eq!(parsed("shut").0, "shutdown");
+    assert_eq!(parsed("s ru").0, "show runtime [max]");
+    assert_eq!(parsed("s int").0, "show interface [<if:interface>]");
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub fn format_ip4(r: &TraceRecord) -> String {
         return hex_line(r);
     };
     format!(
-        "{:?}: {} -> {} ttl {} length {}",
+        "{}: {} -> {} ttl {} length {}",
         p.protocol(),
         p.src_addr(),
         p.dst_addr(),
@@ -32,7 +32,7 @@ pub fn format_ip6(r: &TraceRecord) -> String {
     }
     let p = Ipv6Packet::new_unchecked(r.bytes());
     format!(
-        "{:?}: {} -> {} hop limit {} payload {}",
+        "{}: {} -> {} hop limit {} payload {}",
         p.next_header(),
         p.src_addr(),
         p.dst_addr(),
