@@ -224,11 +224,7 @@ pub fn graph(limits: Limits) -> Result<Graph, GraphError> {
 }
 
 /// A worker's instances of all nodes. `seed` fixes its random choices (sampling).
-pub fn build(
-    shared: &Arc<Shared>,
-    limits: Limits,
-    seed: u64,
-) -> (Vec<NamedNode>, NodeOutputs) {
+pub fn build(shared: &Arc<Shared>, limits: Limits, seed: u64) -> (Vec<NamedNode>, NodeOutputs) {
     let mut b = Build {
         shared,
         interfaces: limits.interfaces,

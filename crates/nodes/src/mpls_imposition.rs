@@ -5,7 +5,7 @@
 //! A packet that is too big with its labels is fragmented or answered as by the rewrite nodes.
 //!
 //! Drop reasons: `no_adjacency`, `no_headroom`, `ip4_ttl_expired`, `ip6_hop_limit_expired`,
-//! `fragmentation_needed`, `packet_too_big`.
+//! `fragmentation_needed`, `packet_too_big`, `ip6_link_local`.
 
 use std::sync::Arc;
 
@@ -92,28 +92,15 @@ impl MplsImposition {
         let four = imposition.payload() == Payload::Ip4;
         let h: [u8; 10] = *cx.pool.peek(b, 0);
         let ttl = if four { h[8] } else { h[7] };
-        let error = match (four, m.total_len() > u32::from(room)) {
-            (true, _) if ttl <= 1 && !originated => {
-                Some((DropReason::Ip4TtlExpired, IcmpAsk::time_exceeded4()))
-            }
-            (false, _) if ttl <= 1 && !originated => {
-                Some((DropReason::Ip6HopLimitExpired, IcmpAsk::time_exceeded6()))
-            }
-            (true, true) if h[6] & 0x40 == 0 => {
-                cx.pool.meta_mut(b).scratch[0] = u32::from(room);
-                cx.next[i] = FRAG;
-                return false;
-            }
-            (true, true) => Some((
-                DropReason::FragmentationNeeded,
-                IcmpAsk::fragmentation_needed4(room),
-            )),
-            (false, true) => Some((DropReason::PacketTooBig, IcmpAsk::packet_too_big6(room))),
-            _ => None,
-        };
-        if let Some((reason, error)) = error {
+        let big = m.total_len() > u32::from(room);
+        if let Some((reason, error)) = refusal(&h, four, originated, big.then_some(room)) {
             ask(cx, b, reason, error);
             cx.next[i] = if four { ICMP4_ERROR } else { ICMP6_ERROR };
+            return false;
+        }
+        if big {
+            cx.pool.meta_mut(b).scratch[0] = u32::from(room);
+            cx.next[i] = FRAG;
             return false;
         }
         let ttl = ttl - u8::from(!originated);
@@ -133,6 +120,37 @@ impl MplsImposition {
                 entry[2] = entry[2] & 0xF1 | class << 1;
             }
         })
+    }
+}
+
+/// Why a packet must not enter the tunnel, and the error that says so. `too_big` is the room there is for
+/// a packet that does not fit.
+fn refusal(
+    h: &[u8; 10],
+    four: bool,
+    originated: bool,
+    too_big: Option<u16>,
+) -> Option<(DropReason, IcmpAsk)> {
+    let ttl = if four { h[8] } else { h[7] };
+    if ttl <= 1 && !originated {
+        return Some(if four {
+            (DropReason::Ip4TtlExpired, IcmpAsk::time_exceeded4())
+        } else {
+            (DropReason::Ip6HopLimitExpired, IcmpAsk::time_exceeded6())
+        });
+    }
+    // A tunnel leads off the link, where link-local sources do not go.
+    if !four && !originated && h[8] == 0xFE && h[9] & 0xC0 == 0x80 {
+        return Some((DropReason::Ip6LinkLocal, IcmpAsk::beyond_scope6()));
+    }
+    let room = too_big?;
+    match (four, h[6] & 0x40 != 0) {
+        (true, true) => Some((
+            DropReason::FragmentationNeeded,
+            IcmpAsk::fragmentation_needed4(room),
+        )),
+        (true, false) => None,
+        (false, _) => Some((DropReason::PacketTooBig, IcmpAsk::packet_too_big6(room))),
     }
 }
 
