@@ -55,7 +55,11 @@ impl Checker<'_> {
         let before = self.report.count();
         for entry in entries {
             let Some(field) = section.field(&entry.key) else {
-                let message = unknown(section, &entry.key);
+                let message = if self.report.is_full() {
+                    String::new()
+                } else {
+                    unknown(section, &entry.key)
+                };
                 self.report.add(entry.key_at, record.field.clone(), message);
                 continue;
             };

@@ -73,7 +73,7 @@ pub(crate) struct Report {
 impl Report {
     /// Notes a finding.
     pub fn add(&mut self, at: Position, field: impl Into<String>, message: impl Into<String>) {
-        if self.errors.len() >= ConfigErrors::MOST {
+        if self.is_full() {
             self.more += 1;
             return;
         }
@@ -82,6 +82,11 @@ impl Report {
             field: field.into(),
             message: message.into(),
         });
+    }
+
+    /// Whether what is added now is only counted: no need to find words for it.
+    pub fn is_full(&self) -> bool {
+        self.errors.len() >= ConfigErrors::MOST
     }
 
     pub fn is_empty(&self) -> bool {

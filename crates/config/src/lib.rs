@@ -16,7 +16,7 @@
 //!     "set interface state tap0 up",
 //! ]);
 //! let errors = parshall_config::parse("interfaces: {tap0: {mtu: 20}}", "router.yaml").unwrap_err();
-//! assert!(errors.to_string().starts_with("router.yaml:1:25: interfaces.tap0.mtu: `20` will not do"));
+//! assert!(errors.to_string().starts_with("router.yaml:1:26: interfaces.tap0.mtu: `20` will not do"));
 //! ```
 //!
 //! The way of a file: `yaml` (text to nodes with places, bounded) -> `check` against `schema` and

@@ -96,6 +96,22 @@ pub struct PlanLine {
     pub field: String,
 }
 
+impl Plan {
+    /// The commands, each with the place it comes from, as in `router.yaml:7:10: interfaces.tap0.mtu`.
+    pub fn script(&self, file_name: &str) -> Vec<(String, String)> {
+        let one = |c: &PlanLine| (c.origin(file_name), c.line.clone());
+        self.commands.iter().map(one).collect()
+    }
+}
+
+impl PlanLine {
+    /// Where it comes from, as an error says it.
+    pub fn origin(&self, file_name: &str) -> String {
+        let at = self.at;
+        format!("{file_name}:{}:{}: {}", at.line, at.column, self.field)
+    }
+}
+
 /// A word of a command line that may hold anything but control characters: quoted when it must be.
 pub(crate) fn word(text: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || "._:/+-@,".contains(c);

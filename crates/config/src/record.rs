@@ -183,9 +183,10 @@ impl Record {
             _ => &[],
         }
     }
-    /// Place and field of one of its values, or of itself.
+    /// Place and field of one of its values; of itself when that is not there or `name` is empty.
     pub fn place(&self, name: &str) -> (Position, &str) {
-        self.get(name)
+        self.items
+            .get(name)
             .map_or((self.at, self.field.as_str()), |i| (i.at, i.field.as_str()))
     }
 }

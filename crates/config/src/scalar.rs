@@ -40,6 +40,8 @@ pub fn read(kind: &Kind, unit: &str, scalar: &Scalar) -> Result<Checked, String>
         }
         Kind::Choice(words) => choice(words, text).ok_or_else(wants),
         Kind::Name { max, .. } => name(text, *max).ok_or_else(wants),
+        Kind::Namespace if text.starts_with('/') => path(text, true, 4095).ok_or_else(wants),
+        Kind::Namespace => name(text, 255).ok_or_else(wants),
         Kind::Interface => name(text, 63).ok_or_else(wants),
         Kind::Address => address(text).map(Checked::Address).ok_or_else(wants),
         Kind::IfAddress => prefix(text)

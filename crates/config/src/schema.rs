@@ -67,6 +67,8 @@ pub enum Kind {
         /// Most bytes.
         max: usize,
     },
+    /// A network namespace of Linux: a name, a file or `pid:NUMBER`.
+    Namespace,
     /// The name of an interface of this file.
     Interface,
     /// An IPv4 or IPv6 address.
@@ -141,6 +143,9 @@ impl Kind {
             Kind::Choice(words) => one_of(words),
             Kind::Name { what, max } => {
                 format!("{what}: 1 to {max} letters, digits and any of `._:-`")
+            }
+            Kind::Namespace => {
+                "a network namespace by its name, its file (/run/netns/x) or a process in it (pid:1)".into()
             }
             Kind::Interface => "the name of an interface of this file".into(),
             Kind::Address => "an IPv4 or IPv6 address".into(),

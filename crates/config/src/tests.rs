@@ -1,1 +1,768 @@
-//! Tests.
+//! Whole files: the examples, what they become, errors with their places, and hostile text.
+
+use std::path::{Path, PathBuf};
+
+use parshall_control::{EngineConfig, rehearse};
+use proptest::prelude::*;
+
+use crate::{ConfigErrors, LogLevel, Plan, load, parse};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn plan(text: &str) -> Plan {
+    parse(text, "r.yaml").unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn lines(text: &str) -> Vec<String> {
+    plan(text).commands.into_iter().map(|c| c.line).collect()
+}
+
+fn errors(text: &str) -> ConfigErrors {
+    parse(text, "r.yaml").expect_err("a bad file")
+}
+
+/// The one error of a file.
+fn error(text: &str) -> String {
+    let all = errors(text).to_string();
+    assert_eq!(all.lines().count(), 1, "{all}");
+    all
+}
+
+/// Executes a plan on a model of a router: every line must be a command, and none may be refused.
+fn rehearsed(text: &str) -> Plan {
+    let plan = plan(text);
+    let config = EngineConfig {
+        interfaces: plan.engine.interfaces,
+        ..EngineConfig::default()
+    };
+    rehearse(&config, &plan.script("r.yaml")).unwrap_or_else(|e| panic!("{e}"));
+    plan
+}
+
+#[test]
+fn the_examples_are_good_and_their_commands_too() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(root().join("docs/examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "yaml") {
+            load(&path).unwrap_or_else(|e| panic!("{e}"));
+            rehearsed(&std::fs::read_to_string(&path).unwrap());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "{seen} examples");
+}
+
+#[test]
+fn nothing_asked_for_is_a_router_with_the_defaults() {
+    let plan = plan("");
+    assert!(plan.commands.is_empty());
+    assert_eq!(plan.log, LogLevel::Info);
+    assert_eq!(plan.cli.socket, Path::new("/run/parshall/cli.sock"));
+    assert_eq!(plan.cli.group, None);
+    let default = EngineConfig::default();
+    let engine = plan.engine;
+    assert_eq!(
+        (
+            engine.workers,
+            engine.buffers,
+            engine.interfaces,
+            engine.busy_poll,
+            engine.seed
+        ),
+        (
+            default.workers,
+            default.buffers,
+            default.interfaces,
+            default.busy_poll,
+            None
+        )
+    );
+}
+
+#[test]
+fn settings_of_the_start_are_taken() {
+    let plan = plan(
+        "workers: {cpus: [4, 2], busy-poll: true}\nbuffers: {per-worker: 65536}\nlimits: {interfaces: 64}\n\
+         seed: 7\ncli: {socket: /tmp/p.sock, group: wheel}\nlog: {level: debug}\n",
+    );
+    assert_eq!(plan.engine.workers, 2);
+    assert_eq!(plan.engine.cpus, [4, 2]);
+    assert!(plan.engine.busy_poll);
+    assert_eq!((plan.engine.buffers, plan.engine.interfaces), (65536, 64));
+    assert_eq!(plan.engine.seed, Some(7));
+    assert_eq!(plan.cli.group.as_deref(), Some("wheel"));
+    assert_eq!(plan.log, LogLevel::Debug);
+    assert_eq!(self::plan("workers: 3\n").engine.workers, 3);
+}
+
+/// Ranges that control owns too must be the same here.
+#[test]
+fn ranges_are_those_of_control() {
+    let most = EngineConfig::MAX_WORKERS;
+    assert_eq!(plan(&format!("workers: {most}")).engine.workers, most);
+    assert!(error(&format!("workers: {}", most + 1)).contains(&format!("from 1 to {most}")));
+    let (min, max) = EngineConfig::BUFFER_RANGE;
+    let text = error("buffers: {per-worker: 1}");
+    assert!(
+        text.contains(&format!("from {min} to {max} buffers")),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_order_is_that_of_the_dependencies() {
+    let text = "
+routes:
+  - {prefix: 10.0.0.0/8, table: 5, via: 192.0.2.9, interface: tap0, labels: [17, 18], pipe: true}
+neighbors:
+  - {interface: tap0, address: 192.0.2.9, mac: 02:00:00:00:00:09}
+sflow: {collectors: ['192.0.2.7:99', {address: flows.example.net, port: 7, source: 192.0.2.1}], sampling-rate: 100}
+mpls: {labels: [{label: 16, via: 192.0.2.9, labels: 17}, {label: 20, pop: ip4, table: 5}]}
+commands: ['show version', \"exec /tmp/more\"]
+packet-generator: {streams: [{name: s, interface: pg0, data: 'hex 0x0102030405060708090a0b0c0800'}]}
+interfaces:
+  tap0:
+    mtu: 1600
+    mac: 02:00:00:00:00:01
+    addresses: [192.0.2.1/24]
+    table: 5
+    mpls: true
+    promiscuous: true
+    sflow: {sampling-rate: 50}
+    host-interface: vpp1
+    namespace: /run/netns/h1
+    host-mac: 02:00:00:00:00:02
+    host-mtu: 2000
+    host-addresses: [192.0.2.2/24, '2001:db8::2/64']
+    host-gateways: [192.0.2.1]
+    queues: 2
+  loop0: {state: down, mac: 02:00:00:00:00:03, ip6: true}
+  pg0: ~
+tables: [{id: 5, family: ip4}]
+";
+    assert_eq!(
+        lines(text),
+        [
+            "ip table add 5",
+            "mpls table add 0",
+            "create tap id 0 hw-addr 02:00:00:00:00:01 num-rx-queues 2 host-ns /run/netns/h1 host-if-name vpp1 \
+             host-mac-addr 02:00:00:00:00:02 host-mtu-size 2000 host-ip4-addr 192.0.2.2/24 \
+             host-ip6-addr 2001:db8::2/64 host-ip4-gw 192.0.2.1",
+            "create loopback interface instance 0 mac 02:00:00:00:00:03",
+            "create packet-generator interface pg0",
+            "set interface mtu 1600 tap0",
+            "set interface promiscuous on tap0",
+            "set interface ip table tap0 5",
+            "set interface mpls tap0 enable",
+            "enable ip6 interface loop0",
+            "set interface ip address tap0 192.0.2.1/24",
+            "sflow sampling-rate 100",
+            "sflow collector add 192.0.2.7 port 99",
+            "sflow collector add flows.example.net port 7 source 192.0.2.1",
+            "sflow enable tap0 sampling-rate 50",
+            "set interface state tap0 up",
+            "set interface state pg0 up",
+            "ip neighbor tap0 192.0.2.9 02:00:00:00:00:09 static",
+            "ip route add 10.0.0.0/8 table 5 via 192.0.2.9 tap0 out-labels 17 18 pipe",
+            "mpls local-label add 16 via 192.0.2.9 out-labels 17",
+            "mpls local-label add 20 eos via ip4-lookup-in-table 5",
+            "packet-generator new { name s interface pg0 data { hex 0x0102030405060708090a0b0c0800 } }",
+            "show version",
+            "exec /tmp/more",
+            "packet-generator enable-stream s",
+        ]
+    );
+    rehearsed(&text.replace(", \"exec /tmp/more\"", ""));
+}
+
+#[test]
+fn names_of_their_own_need_a_type() {
+    let text = "
+interfaces:
+  wan: {type: af_packet, host-interface: eth0, namespace: pid:1}
+  host-eth1: {host-interface: enp3s0}
+  gen: {type: pg}
+  pg0: {}
+  a.b: {type: tap}
+  files: {type: pcap, receive: '/tmp/a b.pcap', transmit: out.pcap, loop: true, speed: 0.5}
+";
+    let all = lines(text);
+    assert_eq!(
+        all[..6],
+        [
+            "create host-interface name eth0 interface-name wan host-ns pid:1",
+            "create host-interface name enp3s0 interface-name host-eth1",
+            "create packet-generator interface pg1 name gen",
+            "create packet-generator interface pg0",
+            "create tap id 0 name a.b",
+            "create pcap interface instance 0 name files rx \"/tmp/a b.pcap\" tx out.pcap loop recorded-speed 0.5",
+        ]
+    );
+    rehearsed(text);
+    assert!(
+        error("interfaces: {wan: {}}").contains("`wan` says of no type what it is; write `type`")
+    );
+    assert!(error("interfaces: {drop: {type: tap}}").contains("a word of the command language"));
+    assert!(error("interfaces: {local0: {}}").contains("the router itself"));
+    assert!(error("interfaces: {tap0: {type: pg}}").contains("of type tap, not pg"));
+    assert!(error("interfaces: {wan: {type: af_packet}}").contains("`host-interface` is missing"));
+    assert!(error("interfaces: {tap07: {}}").contains("says of no type"));
+    assert!(error("interfaces: {\"a b\": {}}").contains("cannot be the name"));
+}
+
+#[test]
+fn a_cross_connect_is_a_pair() {
+    let both = "interfaces: {pg0: {xconnect: pg1}, pg1: {xconnect: pg0}}";
+    for text in [both, "interfaces: {pg0: {xconnect: pg1}, pg1: {}}"] {
+        let crossed: Vec<String> = lines(text)
+            .into_iter()
+            .filter(|l| l.contains("l2"))
+            .collect();
+        assert_eq!(
+            crossed,
+            [
+                "set interface l2 xconnect pg0 pg1",
+                "set interface l2 xconnect pg1 pg0"
+            ]
+        );
+        rehearsed(text);
+    }
+    assert_eq!(
+        error("interfaces: {pg0: {xconnect: pg0}}"),
+        "r.yaml:1:30: interfaces.pg0.xconnect: an interface cannot be cross-connected with itself"
+    );
+    assert!(
+        error("interfaces: {pg0: {xconnect: pg1}, pg1: {}, pg2: {xconnect: pg1}}")
+            .contains("interfaces.pg2.xconnect: `pg1` is cross-connected with `pg0` already")
+    );
+    assert!(error("interfaces: {pg0: {xconnect: pg7}, pg1: {}}").contains("is `pg0` meant?"));
+    assert!(
+        error("interfaces: {pg0: {xconnect: pg1}, pg1: {addresses: [192.0.2.1/24]}}")
+            .contains("interfaces.pg1.addresses: the interface is cross-connected")
+    );
+}
+
+#[test]
+fn all_errors_are_told_at_once_each_at_its_place() {
+    let text = "
+workers: 65
+interfaces:
+  tap0:
+    mtu: 20
+    adresses: [192.0.2.1/24]
+    addresses: [192.0.2.0/24, nonsense]
+  tap0:
+    mtu: 1500
+  pg0: [1]
+routes:
+  - {prefix: 10.0.0.1/8, via: 192.0.2.9}
+  - prefix: 10.0.0.0/8
+    via: 192.0.2.9
+    interface: tap1
+colour: blue
+";
+    assert_eq!(
+        errors(text).to_string(),
+        "\
+r.yaml:2:10: workers: `65` will not do; allowed is a whole number from 1 to 64
+r.yaml:5:10: interfaces.tap0.mtu: `20` will not do; allowed is a whole number from 68 to 65521 bytes
+r.yaml:6:5: interfaces.tap0: there is no field `adresses` here; is `addresses` meant?
+r.yaml:7:17: interfaces.tap0.addresses[0]: 192.0.2.0/24 is the address of the subnet itself; allowed is an address with \
+the length of its subnet, such as 192.0.2.1/24 or 2001:db8::1/64
+r.yaml:7:31: interfaces.tap0.addresses[1]: `nonsense` will not do; allowed is an address with the length of its subnet, \
+such as 192.0.2.1/24 or 2001:db8::1/64
+r.yaml:8:3: interfaces: `tap0` is here a second time, the first is on line 4; a key stands once
+r.yaml:10:8: interfaces.pg0: an interface has fields such as `addresses:`; known are type, state, mac, mtu, addresses, \
+ip6, table, mpls, promiscuous, xconnect, sflow, host-interface, namespace, queues, host-mac, host-mtu, host-addresses, \
+host-gateways, receive, transmit, loop or speed
+r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
+r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?
+r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, log, interfaces, tables, \
+neighbors, routes, mpls, sflow, packet-generator or commands"
+    );
+}
+
+/// Each text has exactly one error, which says this.
+#[test]
+fn what_cannot_be_is_said() {
+    let taps = "interfaces: {tap0: {addresses: [192.0.2.1/24]}, tap1: {}}\n";
+    for (text, said) in [
+        (
+            "workers: {count: 1, cpus: [1, 2]}",
+            "1:27: workers.cpus: 2 CPUs for 1 workers",
+        ),
+        (
+            "workers: {cpus: [1, 1]}",
+            "1:21: workers.cpus[1]: CPU 1 is listed twice",
+        ),
+        (
+            "workers: [1]",
+            "1:10: workers: this is a list; allowed is a whole number from 1 to 64; or",
+        ),
+        ("workers: \"1\"", "without quotes"),
+        ("log: {level: inof}", "is `info` meant?"),
+        (
+            "cli: {socket: p.sock}",
+            "an absolute file name of at most 107 bytes",
+        ),
+        ("- 1", "1:1: a file consists of sections"),
+        ("interfaces: 3", "1:13: interfaces: this is a single value"),
+        ("interfaces: {tap0: {receive: x}}", "only pcap has"),
+        (
+            "interfaces: {pcap0: {}}",
+            "needs `receive`, `transmit` or both",
+        ),
+        (
+            "interfaces: {pcap0: {transmit: x, loop: true}}",
+            "this is about `receive`",
+        ),
+        (
+            "interfaces: {tap0: {addresses: [10.0.0.1/8, 10.0.0.1/8]}}",
+            "an address of `tap0` already",
+        ),
+        (
+            "interfaces: {tap0: {addresses: [10.0.0.1/8]}, tap1: {addresses: [10.1.0.1/16]}}",
+            "1:66: interfaces.tap1.addresses[0]: 10.1.0.1/16 overlaps 10.0.0.1/8 of `tap0`",
+        ),
+        (
+            "interfaces: {tap1: {addresses: [10.1.0.1/16]}, tap0: {addresses: [10.0.0.1/8]}}",
+            "overlaps 10.1.0.1/16 of `tap1`",
+        ),
+        (
+            "interfaces: {tap0: {table: 7}}",
+            "there is no table 7 in this file",
+        ),
+        (
+            "tables: [{id: 7, family: ip6}]\ninterfaces: {tap0: {table: 7, addresses: [10.0.0.1/8]}}",
+            "there is no table 7 for IPv4",
+        ),
+        (
+            "tables: [{id: 7}, {id: 7}]",
+            "tables[1].id: table 7 is here a second time",
+        ),
+        (
+            "tables: [{}]",
+            "1:10: tables[0]: `id` is missing; write a whole number from 1",
+        ),
+        (
+            "interfaces: {tap0: {host-addresses: [10.0.0.1/8], host-gateways: [11.0.0.1]}}",
+            "in none of the subnets",
+        ),
+        (
+            "interfaces: {tap0: {host-addresses: [10.0.0.1/8, 11.0.0.1/8]}}",
+            "a second address of its IP version",
+        ),
+        ("routes: [{prefix: 10.0.0.0/8}]", "a route leads somewhere"),
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: '::1'}]",
+            "::1 is not the address of a neighbour",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: '2001:db8::1'}]",
+            "allowed is an IPv4 address",
+        ),
+        (
+            "routes: [{prefix: '2001:db8::/32', via: 'fe80::1'}]",
+            "name the `interface` too",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: 1.1.1.1, action: blackhole}]",
+            "either this or `action`",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: 1.1.1.1, paths: [{via: 1.1.1.2}]}]",
+            "either this or `paths`",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, paths: []}]",
+            "the list is empty",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: 1.1.1.1, lookup-table: 0}]",
+            "either this or `lookup-table`",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, lookup-table: 3}]",
+            "there is no table 3 for IPv4",
+        ),
+        (
+            "routes: [{prefix: 224.0.0.0/4, via: 1.1.1.1}]",
+            "multicast is not routed",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: 1.1.1.1},\n {prefix: 10.0.0.0/8, via: 1.1.1.2}]",
+            "2:11: routes[1].prefix: the route is here a second time, first on line 1",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: 1.1.1.1, pipe: true}]",
+            "this is about `labels`",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: 1.1.1.1, labels: 1048576}]",
+            "from 0 to 1048575",
+        ),
+        ("mpls: {labels: [{label: 16}]}", "a label leads somewhere"),
+        (
+            "mpls: {labels: [{label: 3, pop: ip4}]}",
+            "from 16 to 1048575",
+        ),
+        (
+            "mpls: {labels: [{label: 16, pop: ip4, via: 1.1.1.1}]}",
+            "either this or `pop`",
+        ),
+        (
+            "mpls: {labels: [{label: 16, pop: ip4, stack: non-eos}]}",
+            "allowed is eos",
+        ),
+        (
+            "mpls: {labels: [{label: 16, pop: ip4}, {label: 16, pop: ip6}]}",
+            "label 16 eos is here a second time",
+        ),
+        (
+            "mpls: {labels: [{label: 16, pop: mpls, table: 1}]}",
+            "allowed is 0",
+        ),
+        (
+            "sflow: {collectors: [192.0.2.1, '192.0.2.1:6343']}",
+            "is listed twice",
+        ),
+        (
+            "sflow: {collectors: [{address: '192.0.2.1:7', port: 8}]}",
+            "a port behind the address already",
+        ),
+        (
+            "sflow: {collectors: [a b]}",
+            "neither an address nor a host name",
+        ),
+        ("sflow: {agent-address: 0.0.0.0}", "names no host"),
+        ("sflow: {header-bytes: 63}", "from 64 to 256 bytes"),
+        (
+            "commands: ['a { b']",
+            "1:12: commands[0]: this '{' is never closed",
+        ),
+        ("commands: ['# nothing']", "only a comment"),
+        ("commands: ['']", "there is nothing here"),
+        (
+            "commands:\n  - |\n    show version\n    a }\n",
+            "4:5: commands[0]: '}' without",
+        ),
+        ("interfaces: {tap0: {mtu: [1, }", "this is not YAML"),
+    ] {
+        let all = error(text);
+        assert!(all.contains(said), "{text}: {all}");
+    }
+    for (text, said) in [
+        (
+            "routes: [{prefix: 10.0.0.0/8, via: 192.0.2.1, interface: tap0}]",
+            "the address of `tap0` itself",
+        ),
+        (
+            "routes: [{prefix: 10.0.0.0/8, interface: tap0, labels: 3}]",
+            "towards a next hop",
+        ),
+        (
+            "mpls: {labels: [{label: 16, interface: tap0}]}",
+            "a label needs a next hop",
+        ),
+        (
+            "neighbors: [{interface: tap0, address: 192.0.2.1, mac: 02:00:00:00:00:01}]",
+            "`tap0` itself",
+        ),
+        (
+            "neighbors: [{interface: tap0, address: 224.0.0.1, mac: 02:00:00:00:00:01}]",
+            "not the address of",
+        ),
+        (
+            "neighbors: [{interface: tap0, address: 192.0.2.2, mac: 01:00:00:00:00:01}]",
+            "a unicast MAC",
+        ),
+        (
+            "neighbors: [{interface: tap0, address: 192.0.2.2}]",
+            "`mac` is missing",
+        ),
+        (
+            "packet-generator: {streams: [{name: s, interface: tap0, data: x}]}",
+            "is not of type pg",
+        ),
+    ] {
+        let all = errors(&format!("{taps}{text}")).to_string();
+        assert!(
+            all.lines().next().unwrap_or("").contains(said),
+            "{text}: {all}"
+        );
+    }
+}
+
+#[test]
+fn streams_are_read_by_the_generator_itself() {
+    let stream = |fields: &str| {
+        format!(
+            "interfaces: {{pg0: {{}}}}\npacket-generator:\n  streams:\n    - name: s\n      interface: pg0\n{fields}"
+        )
+    };
+    let all = error(&stream(
+        "      data: |\n        IP4: 1.2.3 -> 4.5.6\n        UDPP: 1 -> 2\n",
+    ));
+    assert!(
+        all.starts_with("r.yaml:8:9: packet-generator.streams[0].data: "),
+        "{all}"
+    );
+    for (fields, said) in [
+        (
+            "      worker: 1\n      pcap: a.pcap\n",
+            "there are 1 workers; allowed is 0 to 0",
+        ),
+        ("", "write `data` or `pcap`"),
+        ("      pcap: a b.pcap\n", "without blanks"),
+        (
+            "      pcap: a\n      data: hex 0x00\n",
+            "either `data` or `pcap`",
+        ),
+        (
+            "      size: 100-60\n      pcap: a\n",
+            "`100-60` will not do",
+        ),
+        ("      data: 'hex 0x0102030405060708090a0b0c0800 } }'\n", ""),
+    ] {
+        let all = error(&stream(fields));
+        assert!(all.contains(said), "{fields}: {all}");
+    }
+    rehearsed(&stream(
+        "      pcap: a.pcap\n      loop: true\n      speed: 2\n      limit: 5\n      rate: 10\n",
+    ));
+}
+
+#[test]
+fn commands_of_a_block_know_their_lines() {
+    let plan = plan(
+        "commands:\n  - |\n\n    show version\n    packet-generator new {\n      name x }\n  - show int\n",
+    );
+    let all: Vec<(usize, &str)> = plan
+        .commands
+        .iter()
+        .map(|c| (c.at.line, c.line.as_str()))
+        .collect();
+    assert_eq!(
+        all,
+        [
+            (4, "show version"),
+            (5, "packet-generator new {\n  name x }"),
+            (7, "show int")
+        ]
+    );
+    assert_eq!(plan.script("r.yaml")[2].0, "r.yaml:7:5: commands[1]");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("r.yaml");
+    let all = load(&at).unwrap_err().to_string();
+    assert!(
+        all.contains("r.yaml: the file cannot be read: No such file"),
+        "{all}"
+    );
+    assert!(load(folder.path()).is_err());
+    std::fs::write(&at, b"a: 1\nb: \xff\n").unwrap();
+    let all = load(&at).unwrap_err().to_string();
+    assert!(all.ends_with("r.yaml:2:4: this is not UTF-8 text"), "{all}");
+    std::fs::write(&at, vec![b'#'; crate::MAX_BYTES + 1]).unwrap();
+    assert!(
+        load(&at)
+            .unwrap_err()
+            .to_string()
+            .contains("at most 4194304 are read")
+    );
+}
+
+/// Many interfaces with addresses and routes take no time that grows with their square.
+#[test]
+fn a_large_file_is_read() {
+    let mut text = "limits: {interfaces: 4000}\ninterfaces:\n".to_owned();
+    for i in 0..3000 {
+        text += &format!(
+            "  tap{i}: {{addresses: [10.{}.{}.1/24]}}\n",
+            i / 256,
+            i % 256
+        );
+    }
+    text += "routes:\n";
+    for i in 0..30_000 {
+        text += &format!(
+            "  - {{prefix: 20.{}.{}.0/24, via: 10.0.0.9}}\n",
+            i / 256,
+            i % 256
+        );
+    }
+    assert_eq!(plan(&text).commands.len(), 3 * 3000 + 30_000);
+}
+
+/// A file with more errors than anybody wants to read is looked through to its end all the same.
+#[test]
+fn a_large_file_of_errors_is_read() {
+    let mut unknown = String::new();
+    for i in 0..100_000 {
+        unknown += &format!("interfac{i}: 1\n");
+    }
+    let all = errors(&unknown);
+    assert_eq!(all.errors.len() + all.more, 100_000);
+    let mut text = "interfaces:\n".to_owned();
+    for i in 0..20_000 {
+        text += &format!("  x{i}: {{type: pg}}\n");
+    }
+    text += "neighbors:\n";
+    for i in 0..40_000 {
+        text += &format!("  - {{interface: y{i}, address: 192.0.2.1, mac: 02:00:00:00:00:01}}\n");
+    }
+    let all = errors(&text).to_string();
+    assert!(all.contains("but `limits.interfaces` is 1024"), "{all}");
+    assert!(all.contains("too many of type pg; at most 16384"), "{all}");
+    assert!(all.contains("more errors"), "{all}");
+}
+
+/// Examples, to be mutated.
+const SEEDS: [&str; 3] = [
+    include_str!("../../../docs/examples/router.yaml"),
+    include_str!("../../../docs/examples/mpls-core.yaml"),
+    include_str!("../../../docs/examples/lab-pg.yaml"),
+];
+
+/// Whatever the text, there is a plan or there are errors, each with a place in the text.
+fn survives(text: &str) {
+    if let Err(e) = parse(text, "r.yaml") {
+        assert!(!e.errors.is_empty());
+        let lines = text.lines().count().max(1) + 1;
+        for error in &e.errors {
+            assert!((1..=lines).contains(&error.at.line), "{e}");
+            assert!(error.at.column >= 1, "{e}");
+            assert!(!error.message.is_empty());
+        }
+        assert!(
+            !e.to_string().contains('\u{1b}'),
+            "control characters are shown, not sent"
+        );
+    }
+}
+
+/// Fragments that a generated file is put together from.
+const FRAGMENTS: &[&str] = &[
+    "interfaces:",
+    "routes:",
+    "tap0:",
+    "  ",
+    "\n",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ", ",
+    ": ",
+    "&a ",
+    "*a",
+    "!!str ",
+    "|\n",
+    "'",
+    "\"",
+    "#",
+    "~",
+    "mtu: 1500",
+    "addresses: [192.0.2.1/24]",
+    "prefix: 10.0.0.0/8",
+    "via: 192.0.2.9",
+    "xconnect: tap0",
+    "type: pg",
+    "pg0",
+    "sflow:",
+    "commands:",
+    "workers: 2",
+    "tables: [{id: 3}]",
+    "mpls:",
+    "labels:",
+    "label: 16",
+    "packet-generator:",
+    "streams:",
+    "data: x",
+    "\u{1b}",
+    "é",
+    "\t",
+    "---\n",
+    "...\n",
+    "%YAML 1.2\n",
+    "? ",
+    "<<: ",
+    "0x7f",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn random_text_does_no_harm(text in "\\PC{0,200}") {
+        survives(&text);
+    }
+
+    #[test]
+    fn random_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        survives(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn fragments_do_no_harm(parts in proptest::collection::vec(proptest::sample::select(FRAGMENTS), 0..60)) {
+        survives(&parts.concat());
+    }
+
+    #[test]
+    fn mutated_examples_do_no_harm(
+        seed in 0usize..3,
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..12, proptest::sample::select(FRAGMENTS)), 1..6),
+    ) {
+        let mut text: Vec<char> = SEEDS[seed].chars().collect();
+        for (at, drop, put) in edits {
+            let at = at.index(text.len() + 1);
+            let end = (at + drop).min(text.len());
+            text.splice(at..end, put.chars());
+        }
+        survives(&text.into_iter().collect::<String>());
+    }
+
+    /// What passes here is a list of commands that the router knows; whether it accepts them all depends on more.
+    #[test]
+    fn values_in_range_become_commands(
+        mtu in 68u32..=65521,
+        len in 1u8..=30,
+        host in 1u32..4,
+        queues in 1u32..=64,
+        rate in 1u32..=1 << 30,
+        label in 16u32..=1_048_575,
+        weight in 1u32..=255,
+    ) {
+        let text = format!(
+            "interfaces:\n  tap3: {{mtu: {mtu}, queues: {queues}, addresses: [10.0.0.{host}/{len}], mpls: true, \
+             sflow: {{sampling-rate: {rate}}}}}\nmpls: {{labels: [{{label: {label}, via: 10.0.0.9, interface: tap3}}]}}\n\
+             routes: [{{prefix: 99.0.0.0/8, paths: [{{via: 10.0.0.9, interface: tap3, weight: {weight}}}]}}]\n"
+        );
+        if let Ok(plan) = parse(&text, "r.yaml") {
+            rehearse(&EngineConfig::default(), &plan.script("r.yaml")).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        }
+    }
+}
+
+/// The reference page is made from the schema; `PARSHALL_BLESS=1 cargo test -p parshall-config` writes it anew.
+#[test]
+fn the_reference_page_is_up_to_date() {
+    let path = root().join("docs/reference/configuration.md");
+    let page = crate::reference::markdown();
+    if std::env::var_os("PARSHALL_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &page).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        there == page,
+        "docs/reference/configuration.md is out of date: PARSHALL_BLESS=1 cargo test -p parshall-config writes it"
+    );
+}

@@ -41,7 +41,7 @@ pub struct Scalar {
     pub text: Arc<str>,
     /// Without quotes and not a block: may be a number or a truth value.
     pub plain: bool,
-    /// A `|` block: its lines are those of the file, from the one behind the `|`.
+    /// A `|` block: its lines are those of the file, from the place of the node on.
     pub literal: bool,
 }
 
@@ -490,7 +490,7 @@ mod tests {
             opened.contains("limit") || opened.contains("deep"),
             "{opened}"
         );
-        assert!(bad(&"[".repeat(MAX_DEPTH + 1)).contains("nested too deeply"));
+        assert!(bad(&("[".repeat(25) + &"]".repeat(25))).contains("nested too deeply"));
         assert!(bad(&"- ".repeat(10_000)).contains("nested too deeply"));
         assert!(bad(&" ".repeat(MAX_BYTES + 1)).contains("at most 4194304 are read"));
         let wide = format!("[{}]", "1,".repeat(MAX_NODES + 1));

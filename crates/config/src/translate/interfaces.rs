@@ -1,14 +1,37 @@
 //! Interfaces: what each is, the command that makes it, its settings and its cross-connect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::Builder;
 use crate::fields::{MAX_NUMBER, TYPES};
 use crate::plan::{EngineSettings, word};
-use crate::record::{Checked, Record};
+use crate::record::{Checked, Item, Record};
 use crate::scalar::quoted;
 use crate::schema::one_of;
+
+/// Words that stand where the name of an interface may stand: as a name they would be taken for the word.
+const RESERVED: &[&str] = &[
+    "add",
+    "all",
+    "blackhole",
+    "del",
+    "disable",
+    "drop",
+    "local0",
+    "out-labels",
+    "packet",
+    "pipe",
+    "prohibit",
+    "static",
+    "table",
+    "unreachable",
+    "via",
+    "weight",
+    "ip4-lookup-in-table",
+    "ip6-lookup-in-table",
+    "mpls-lookup-in-table",
+];
 
 /// An interface of the file.
 #[derive(Clone, Copy)]
@@ -16,8 +39,10 @@ pub struct Interface<'f> {
     pub name: &'f str,
     /// One of the words of [`TYPES`].
     pub kind: &'static str,
-    /// What follows the start of the name that the type gives.
-    pub suffix: &'f str,
+    /// What the name ends with, when it is the one that the type gives by itself.
+    pub suffix: Option<&'f str>,
+    /// Number that it is made with; without meaning for `af_packet`.
+    pub number: u32,
     pub record: &'f Record,
 }
 
@@ -41,9 +66,7 @@ impl<'f> Interface<'f> {
     }
 
     /// Its addresses with their place in the list.
-    pub fn addresses(
-        &self,
-    ) -> impl Iterator<Item = (&'f crate::record::Item, parshall_command::Prefix)> {
+    pub fn addresses(&self) -> impl Iterator<Item = (&'f Item, parshall_command::Prefix)> {
         let items = self.record.list("addresses").iter();
         items.filter_map(|i| match i.value {
             Checked::Prefix(p) => Some((i, p)),
@@ -71,26 +94,73 @@ impl<'f> Builder<'f, '_> {
             self.error(file, "interfaces", message);
         }
         for record in all {
-            let name: &'f str = &record.name;
-            let Some((kind, suffix)) = Interface::of_name(name) else {
-                self.error(record, "", bad_name(name));
-                continue;
-            };
-            if let Some(given) = record.text("type").filter(|t| *t != kind) {
-                let message = format!(
-                    "`{name}` is the name of an interface of type {kind}, not {given}; {}",
-                    names_of(given)
-                );
-                self.error(record, "type", message);
+            if let Some(i) = self.identify(record) {
+                self.by_name.insert(i.name, self.interfaces.len());
+                self.interfaces.push(i);
             }
-            self.only_fields_of(kind, record);
-            self.by_name.insert(name, self.interfaces.len());
-            self.interfaces.push(Interface {
-                name,
-                kind,
-                suffix,
-                record,
-            });
+        }
+        self.number_interfaces();
+    }
+
+    fn identify(&mut self, record: &'f Record) -> Option<Interface<'f>> {
+        let name: &'f str = &record.name;
+        let given = record.get("type").and_then(|i| i.value.text());
+        let given = given.and_then(|t| TYPES.iter().find(|(k, _)| *k == t));
+        let said = Interface::of_name(name);
+        let (kind, suffix) = match (said, given) {
+            (Some((kind, suffix)), given) => {
+                if let Some((other, _)) = given.filter(|(k, _)| *k != kind) {
+                    let message = format!(
+                        "`{name}` is the name of an interface of type {kind}, not {other}; choose another name"
+                    );
+                    self.error(record, "type", message);
+                }
+                (kind, Some(suffix))
+            }
+            (None, Some((kind, _))) if !RESERVED.contains(&name) => (*kind, None),
+            _ if record.flawed && record.has("type") => return None,
+            _ => {
+                self.error(record, "", bad_name(name));
+                return None;
+            }
+        };
+        self.only_fields_of(kind, record);
+        let number = suffix.and_then(|s| s.parse().ok()).unwrap_or(0);
+        Some(Interface {
+            name,
+            kind,
+            suffix,
+            number,
+            record,
+        })
+    }
+
+    /// Gives those with a name of their own the lowest numbers that no name of the type takes: a driver
+    /// makes MAC addresses of them.
+    fn number_interfaces(&mut self) {
+        let of_type = |i: &Interface<'f>| i.suffix.map(|_| (i.kind, i.number));
+        let taken: BTreeSet<_> = self.interfaces.iter().filter_map(of_type).collect();
+        let mut next: BTreeMap<&str, u32> = BTreeMap::new();
+        for i in self.interfaces.iter_mut().filter(|i| i.suffix.is_none()) {
+            let next = next.entry(i.kind).or_default();
+            while taken.contains(&(i.kind, *next)) {
+                *next += 1;
+            }
+            i.number = *next;
+            *next += 1;
+        }
+        if let Some(i) = self
+            .interfaces
+            .iter()
+            .find(|i| i.number > MAX_NUMBER)
+            .copied()
+        {
+            let message = format!(
+                "too many of type {}; at most {} are allowed",
+                i.kind,
+                MAX_NUMBER + 1
+            );
+            self.error(i.record, "", message);
         }
     }
 
@@ -110,15 +180,24 @@ impl<'f> Builder<'f, '_> {
     /// Commands that make them.
     pub(super) fn create_interfaces(&mut self) {
         for i in self.interfaces.clone() {
+            let n = i.number;
+            let mac = |words| option(i.record, "mac", words);
+            let name = match i.suffix {
+                None => format!(" name {}", i.name),
+                Some(_) => String::new(),
+            };
             let line = match i.kind {
                 "af_packet" => self.host_interface(i),
-                "tap" => self.tap(i),
-                "loopback" => {
-                    let mac = option(i.record, "mac", "mac");
-                    format!("create loopback interface instance {}{mac}", i.suffix)
-                }
-                "pg" => format!("create packet-generator interface {}", i.name),
-                _ => self.pcap(i),
+                "tap" => format!("create tap id {n}{name}{}", self.tap(i.record)),
+                "loopback" => format!("create loopback interface instance {n}{name}{}", mac("mac")),
+                "pg" => format!(
+                    "create packet-generator interface pg{n}{name}{}",
+                    mac("hw-addr")
+                ),
+                _ => format!(
+                    "create pcap interface instance {n}{name}{}",
+                    self.pcap(i.record)
+                ),
             };
             self.line(i.record, "", line);
         }
@@ -126,14 +205,10 @@ impl<'f> Builder<'f, '_> {
 
     fn host_interface(&mut self, i: Interface<'_>) -> String {
         let r = i.record;
-        let linux = r.text("host-interface").unwrap_or(i.suffix);
-        if linux != i.suffix {
-            let message = format!(
-                "the interface of Linux's {} is called `host-{linux}`, not `{}`",
-                quoted(linux),
-                i.name
-            );
-            self.error(r, "host-interface", message);
+        let linux = r.text("host-interface").or(i.suffix).unwrap_or("");
+        if linux.is_empty() && !r.flawed {
+            let message = "`host-interface` is missing; write the name of the Linux interface";
+            self.error(r, "", message);
         }
         if linux.len() > 15 {
             let message = format!(
@@ -142,18 +217,22 @@ impl<'f> Builder<'f, '_> {
             );
             self.error(r, "host-interface", message);
         }
-        let mac = option(r, "mac", "hw-addr");
-        let namespace = option(r, "namespace", "host-ns");
-        let queues = option(r, "queues", "num-rx-queues");
-        format!(
-            "create host-interface name {}{mac}{namespace}{queues}",
-            word(linux)
-        )
+        let mut line = format!("create host-interface name {}", word(linux));
+        if i.suffix != Some(linux) {
+            line += &format!(" interface-name {}", i.name);
+        }
+        for (field, words) in [
+            ("mac", "hw-addr"),
+            ("namespace", "host-ns"),
+            ("queues", "num-rx-queues"),
+        ] {
+            line += &option(r, field, words);
+        }
+        line
     }
 
-    fn tap(&mut self, i: Interface<'_>) -> String {
-        let r = i.record;
-        let mut line = format!("create tap id {}", i.suffix);
+    fn tap(&mut self, r: &Record) -> String {
+        let mut line = String::new();
         for (field, words) in [
             ("mac", "hw-addr"),
             ("queues", "num-rx-queues"),
@@ -164,30 +243,34 @@ impl<'f> Builder<'f, '_> {
         ] {
             line += &option(r, field, words);
         }
+        let mut seen = BTreeSet::new();
         for item in r.list("host-addresses") {
             if let Checked::Prefix(p) = item.value {
-                let version = if p.addr.is_ipv4() { 4 } else { 6 };
+                self.one_of_version(&mut seen, item, p.addr, "address");
+                let version = version(p.addr);
                 line += &format!(" host-ip{version}-addr {}/{}", p.addr, p.len);
             }
         }
-        let mut versions = [false; 2];
+        let mut seen = BTreeSet::new();
         for item in r.list("host-gateways") {
-            let Checked::Address(a) = item.value else {
-                continue;
-            };
-            if std::mem::replace(&mut versions[usize::from(a.is_ipv6())], true) {
-                let message = format!("{a} is a second gateway of its IP version; there is one");
-                self.report.add(item.at, item.field.clone(), message);
+            if let Checked::Address(a) = item.value {
+                self.one_of_version(&mut seen, item, a, "gateway");
+                self.check_gateway(r, item, a);
+                line += &format!(" host-ip{}-gw {a}", version(a));
             }
-            self.check_gateway(r, item, a);
-            let version = if a.is_ipv4() { 4 } else { 6 };
-            line += &format!(" host-ip{version}-gw {a}");
         }
         line
     }
 
-    fn check_gateway(&mut self, r: &Record, item: &crate::record::Item, gateway: IpAddr) {
-        let on_link = |i: &crate::record::Item| match i.value {
+    fn one_of_version(&mut self, seen: &mut BTreeSet<u8>, item: &Item, addr: IpAddr, what: &str) {
+        if !seen.insert(version(addr)) {
+            let message = format!("{addr} is a second {what} of its IP version; there is one");
+            self.report.add(item.at, item.field.clone(), message);
+        }
+    }
+
+    fn check_gateway(&mut self, r: &Record, item: &Item, gateway: IpAddr) {
+        let on_link = |i: &Item| match i.value {
             Checked::Prefix(p) => crate::scalar::contains(p, gateway),
             _ => false,
         };
@@ -198,35 +281,29 @@ impl<'f> Builder<'f, '_> {
         }
     }
 
-    fn pcap(&mut self, i: Interface<'_>) -> String {
-        let r = i.record;
+    fn pcap(&mut self, r: &Record) -> String {
         if !r.has("receive") && !r.has("transmit") && !r.flawed {
             let message = "a pcap interface needs `receive`, `transmit` or both";
             self.error(r, "", message);
         }
         for field in ["loop", "speed"] {
-            if r.has(field) && !r.has("receive") {
+            if r.has(field) && !r.has("receive") && !r.flawed {
                 self.error(r, field, "this is about `receive`, which is not there");
             }
         }
-        let mut line = format!("create pcap id {}", i.suffix);
+        let mut line = option(r, "mac", "hw-addr");
         line += &option(r, "receive", "rx");
         line += &option(r, "transmit", "tx");
         if r.bool("loop") {
             line += " loop";
         }
-        line += &option(r, "speed", "speed");
-        line += &option(r, "mac", "hw-addr");
-        line
+        line + &option(r, "speed", "recorded-speed")
     }
 
     /// Commands for what they are to be like.
     pub(super) fn set_up_interfaces(&mut self) {
         for i in self.interfaces.clone() {
             let (r, name) = (i.record, i.name);
-            if let (Some(mac), "pg") = (r.mac("mac"), i.kind) {
-                self.line(r, "mac", format!("set interface mac address {name} {mac}"));
-            }
             if let Some(mtu) = r.uint("mtu") {
                 self.line(r, "mtu", format!("set interface mtu {mtu} {name}"));
             }
@@ -345,21 +422,20 @@ pub(super) fn no_table(table: u32, version: Option<&str>) -> String {
     format!("there is no table {table}{of} in this file; add it under `tables`")
 }
 
-fn names_of(kind: &str) -> String {
-    match TYPES.iter().find(|(k, _)| *k == kind) {
-        Some((_, "host-")) => "those are called `host-` and the name of the Linux interface".into(),
-        Some((_, stem)) => format!("those are called `{stem}0` to `{stem}{MAX_NUMBER}`"),
-        None => String::new(),
-    }
+fn version(addr: IpAddr) -> u8 {
+    if addr.is_ipv4() { 4 } else { 6 }
 }
 
 fn bad_name(name: &str) -> String {
     if name == "local0" {
         return "`local0` is the router itself and cannot be configured".into();
     }
+    if RESERVED.contains(&name) {
+        return format!("`{name}` is a word of the command language; choose another name");
+    }
     format!(
-        "{} says of no type what it is; names are `host-` and the name of a Linux interface, or \
-         `tap`, `loop`, `pg` or `pcap` and a number from 0 to {MAX_NUMBER}",
+        "{} says of no type what it is; write `type`, or a name such as `host-eth0`, or `tap`, `loop`, `pg` or \
+         `pcap` and a number from 0 to {MAX_NUMBER}",
         quoted(name)
     )
 }

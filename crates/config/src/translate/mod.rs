@@ -95,7 +95,10 @@ impl<'f> Builder<'f, '_> {
         let lost = self.file.flawed && !self.file.has("interfaces");
         if !lost {
             let shown = quoted(name);
-            let message = match nearest(self.by_name.keys().copied(), name) {
+            // Bounded: a file may name many interfaces that are not there.
+            let some = self.by_name.keys().copied().take(1000);
+            let near = nearest(some.filter(|_| !self.report.is_full()), name);
+            let message = match near {
                 Some(near) => {
                     format!("there is no interface {shown} in this file; is `{near}` meant?")
                 }
@@ -180,12 +183,15 @@ impl<'f> Builder<'f, '_> {
     }
 }
 
-/// Place of a line of an item's text, as far as it is known.
+/// Place of a line of an item's text, as far as it is known. The place of a block is that of its first
+/// line that is not blank.
 fn within(item: &Item, number: usize) -> Position {
     if item.literal {
+        let text = item.value.text().unwrap_or("");
+        let blank = text.len() - text.trim_start_matches('\n').len();
         Position {
-            line: item.at.line + number,
-            column: 1,
+            line: item.at.line + number.saturating_sub(1 + blank),
+            column: item.at.column,
         }
     } else {
         item.at

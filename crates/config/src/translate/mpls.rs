@@ -22,16 +22,22 @@ impl Builder<'_, '_> {
                 Some(pop) => self.pop(r, pop),
                 None => self.swap(r),
             };
-            for stack in self.stacks(r) {
+            let stacks = self.stacks(r);
+            for stack in stacks {
                 if let Some(line) = seen.insert((label, stack), r.at.line) {
                     let message = format!(
                         "label {label} {stack} is here a second time, first on line {line}"
                     );
                     self.error(r, "label", message);
                 }
-                let line = format!("mpls local-label add {label} {stack} {}", ways.join(" "));
-                self.line(r, "label", line);
             }
+            // Without either word the command is for both.
+            let stack = match stacks {
+                [one] => format!("{one} "),
+                _ => String::new(),
+            };
+            let line = format!("mpls local-label add {label} {stack}{}", ways.join(" "));
+            self.line(r, "label", line);
         }
     }
 
@@ -54,7 +60,7 @@ impl Builder<'_, '_> {
     }
 
     fn pop(&mut self, r: &Record, pop: &str) -> Vec<String> {
-        for field in ["via", "interface", "labels", "paths"] {
+        for field in ["via", "interface", "labels", "pipe", "paths"] {
             if r.has(field) {
                 self.error(r, field, "either this or `pop`, not both");
             }

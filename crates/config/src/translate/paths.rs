@@ -70,11 +70,17 @@ impl Builder<'_, '_> {
         if !labels.is_empty() {
             text += &format!(" out-labels {}", labels.join(" "));
         }
+        if r.bool("pipe") {
+            if labels.is_empty() && !r.flawed {
+                self.error(r, "pipe", "this is about `labels`, which are not there");
+            }
+            text += " pipe";
+        }
         Some(text)
     }
 
     fn lookup(&mut self, r: &Record, payload: Payload) -> Option<String> {
-        for field in ["via", "interface", "labels"] {
+        for field in ["via", "interface", "labels", "pipe"] {
             if r.has(field) {
                 self.error(r, field, "either this or `lookup-table`, not both");
                 return None;

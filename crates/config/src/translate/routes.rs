@@ -4,6 +4,17 @@ use std::collections::BTreeMap;
 
 use super::Builder;
 use super::paths::Payload;
+use crate::record::Record;
+
+/// Fields that say where a route leads.
+const ROUTE_WAYS: [&str; 6] = [
+    "via",
+    "interface",
+    "labels",
+    "pipe",
+    "lookup-table",
+    "paths",
+];
 
 impl Builder<'_, '_> {
     /// Commands that make the tables, that of MPLS when anything needs it.
@@ -71,28 +82,14 @@ impl Builder<'_, '_> {
             let Some(prefix) = r.prefix("prefix") else {
                 continue;
             };
+            if prefix.addr.is_multicast() {
+                let message = "multicast is not routed; allowed is a unicast network";
+                self.error(r, "prefix", message);
+            }
             let payload = Payload::of(prefix.addr);
             let table = r.uint("table").map_or(0, |n| n as u32);
             self.check_table(r, "table", table, payload);
-            let mut ways = self.ways(r, payload);
-            if let Some(action) = r.text("action") {
-                if let Some(field) = ["via", "interface", "labels", "lookup-table", "paths"]
-                    .into_iter()
-                    .find(|f| r.has(f))
-                {
-                    self.error(r, field, "either this or `action`, not both");
-                }
-                ways = vec![format!("via {action}")];
-            }
-            let none = ways.is_empty() && !r.has("paths") && !r.flawed;
-            if none
-                && !["via", "interface", "labels", "lookup-table"]
-                    .iter()
-                    .any(|f| r.has(f))
-            {
-                let message = "a route leads somewhere; write `via`, `interface`, `paths`, `lookup-table` or `action`";
-                self.error(r, "", message);
-            }
+            let ways = self.route_ways(r, payload);
             let key = (table, prefix.addr, prefix.len);
             if let Some(line) = seen.insert(key, r.at.line) {
                 let message = format!(
@@ -100,18 +97,37 @@ impl Builder<'_, '_> {
                 );
                 self.error(r, "prefix", message);
             }
-            let within = if table == 0 {
-                String::new()
-            } else {
-                format!(" table {table}")
+            let within = match table {
+                0 => String::new(),
+                n => format!(" table {n}"),
             };
-            let line = format!(
-                "ip route add {}/{}{within} {}",
-                prefix.addr,
-                prefix.len,
-                ways.join(" ")
+            let to = format!("{}/{}", prefix.addr, prefix.len);
+            self.line(
+                r,
+                "",
+                format!("ip route add {to}{within} {}", ways.join(" ")),
             );
-            self.line(r, "", line);
+        }
+    }
+
+    /// The ways of a route: its action, or its paths.
+    fn route_ways(&mut self, r: &Record, payload: Payload) -> Vec<String> {
+        let said = ROUTE_WAYS.into_iter().find(|f| r.has(f));
+        match (r.text("action"), said) {
+            (Some(_), Some(field)) => {
+                self.error(r, field, "either this or `action`, not both");
+                Vec::new()
+            }
+            (Some(action), None) => vec![format!("via {action}")],
+            (None, Some(_)) => self.ways(r, payload),
+            (None, None) => {
+                if !r.flawed {
+                    let message = "a route leads somewhere; write `via`, `interface`, `paths`, `lookup-table` or \
+                                   `action`";
+                    self.error(r, "", message);
+                }
+                Vec::new()
+            }
         }
     }
 }

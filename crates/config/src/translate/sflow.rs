@@ -42,6 +42,8 @@ impl Builder<'_, '_> {
             "sampling-rate",
             "header-bytes",
             "polling-interval",
+            "host-interval",
+            "max-datagram",
         ] {
             if let Some(n) = r.get(field).and_then(|i| i.value.uint()) {
                 self.line(r, field, format!("sflow {field} {n}"));
@@ -59,12 +61,13 @@ impl Builder<'_, '_> {
                 let message = format!("collector {c} is listed twice");
                 self.report.add(item.at, item.field.clone(), message);
             }
+            let source = c.source.map_or(String::new(), |s| format!(" source {s}"));
             let host = match c.host {
                 CollectorHost::Address(a) => a.to_string(),
                 CollectorHost::Name(n) => n,
             };
             self.lines.push(crate::plan::PlanLine {
-                line: format!("sflow collector add {host} port {}", c.port),
+                line: format!("sflow collector add {host} port {}{source}", c.port),
                 at: item.at,
                 field: item.field.clone(),
             });
@@ -89,7 +92,17 @@ impl Builder<'_, '_> {
             self.error(r, "port", "there is a port behind the address already");
         }
         let port = port.and_then(|p| u16::try_from(p).ok()).unwrap_or(c.port);
-        Some(CollectorConfig { port, ..c })
+        let source = r.address("source");
+        if let (CollectorHost::Address(a), Some(s)) = (&c.host, source)
+            && a.is_ipv4() != s.is_ipv4()
+        {
+            self.error(
+                r,
+                "source",
+                format!("{s} and {a} are of different IP versions"),
+            );
+        }
+        Some(CollectorConfig { port, source, ..c })
     }
 }
 

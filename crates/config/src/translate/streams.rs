@@ -8,6 +8,19 @@ use super::{Builder, within};
 use crate::plan::{EngineSettings, PlanLine};
 use crate::record::{Checked, Record};
 
+/// Fields with one value, and the words for them in the language of streams.
+const OPTIONS: [(&str, &str); 9] = [
+    ("node", "node"),
+    ("limit", "limit"),
+    ("rate", "rate"),
+    ("worker", "worker"),
+    ("max-frame", "maxframe"),
+    ("seed", "seed"),
+    ("variants", "variants"),
+    ("speed", "speed"),
+    ("size", "size"),
+];
+
 impl Builder<'_, '_> {
     /// Commands that make the streams; returned are those that start them.
     pub(super) fn streams(&mut self, engine: &EngineSettings) -> Vec<PlanLine> {
@@ -63,25 +76,11 @@ impl Builder<'_, '_> {
             return None;
         }
         let mut text = format!("{{ name {name} interface {interface}");
-        for (field, words) in [
-            ("node", "node"),
-            ("limit", "limit"),
-            ("rate", "rate"),
-            ("worker", "worker"),
-            ("max-frame", "maxframe"),
-            ("seed", "seed"),
-            ("variants", "variants"),
-            ("speed", "speed"),
-            ("size", "size"),
-        ] {
+        for (field, words) in OPTIONS {
             match r.get(field).map(|i| &i.value) {
-                Some(Checked::Text(t)) if field == "size" => {
-                    let range = if t.contains(['-', '+']) {
-                        t.to_string()
-                    } else {
-                        format!("{t}-{t}")
-                    };
-                    text += &format!(" size {range}");
+                // VPP's sizes are always a range.
+                Some(Checked::Text(t)) if field == "size" && !t.contains(['-', '+']) => {
+                    text += &format!(" size {t}-{t}");
                 }
                 Some(Checked::Text(t)) => text += &format!(" {words} {t}"),
                 Some(Checked::Uint(n)) => text += &format!(" {words} {n}"),
@@ -96,7 +95,7 @@ impl Builder<'_, '_> {
             text += &format!(" pcap {file}");
         }
         if let Some(data) = r.text("data") {
-            text += &format!(" data {{ {} }}", data.trim());
+            text += &format!(" data {{ {} }}", data.trim_end());
         }
         text += " }";
         self.understood(r, &text).then_some(text)

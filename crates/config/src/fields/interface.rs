@@ -1,0 +1,208 @@
+//! Fields of an interface.
+
+use super::{FILE, HEADER_BYTES, MAX_WORKERS, RATE, TABLE_NUMBER, TYPE_NAMES, field};
+use crate::schema::Default::{None, Value, Words};
+use crate::schema::{Kind, Section};
+
+const LINUX_NAME: Kind = Kind::Name {
+    what: "the name of a Linux interface",
+    max: 15,
+};
+
+const QUEUES: Kind = Kind::Uint {
+    min: 1,
+    max: MAX_WORKERS,
+};
+
+const MTU: Kind = Kind::Uint {
+    min: 68,
+    max: 65_521,
+};
+
+pub(super) const INTERFACE: Section = Section {
+    title: "An interface",
+    help: "The key is the interface's name in Parshall. By itself it is `host-` and the name of the Linux interface \
+           (`af_packet`), or the type's name and a number from 0 to 16383: `tap0`, `loop0`, `pg0`, `pcap0`. Any other \
+           name of at most 63 letters, digits and `._:-` will do when `type` is written.",
+    fields: &[
+        field(
+            "type",
+            Kind::Choice(TYPE_NAMES),
+            Words("what the name says"),
+            "The driver.",
+        ),
+        field(
+            "state",
+            Kind::Choice(&["up", "down"]),
+            Value("up"),
+            "Whether it carries packets.",
+        ),
+        field(
+            "mac",
+            Kind::Mac,
+            Words("the driver's choice"),
+            "Its MAC address.",
+        ),
+        field(
+            "mtu",
+            MTU,
+            Words("what the device carries, at most 9000"),
+            "Largest IP packet; the device follows, and with it the MTU of the Linux interface or host side.",
+        )
+        .unit("bytes"),
+        field(
+            "addresses",
+            Kind::List {
+                of: &Kind::IfAddress,
+                max: 1024,
+            },
+            None,
+            "Its addresses, of both versions.",
+        ),
+        field(
+            "ip6",
+            Kind::Bool,
+            Words("whether it has an IPv6 address"),
+            "Speak IPv6 with a link-local address alone.",
+        ),
+        field(
+            "table",
+            TABLE_NUMBER,
+            Value("0"),
+            "Forwarding table of what it receives.",
+        ),
+        field(
+            "mpls",
+            Kind::Bool,
+            Value("false"),
+            "Take and send labelled packets.",
+        ),
+        field(
+            "promiscuous",
+            Kind::Bool,
+            Value("false"),
+            "Receive frames for every MAC address.",
+        ),
+        field(
+            "xconnect",
+            Kind::Interface,
+            None,
+            "Hand every frame to this interface and its frames to this one (layer 2); one of the two says so, or both.",
+        ),
+        field(
+            "sflow",
+            Kind::Either(&[Kind::Bool, Kind::Record(&IF_SFLOW)]),
+            Value("false"),
+            "Sample what it receives.",
+        ),
+        field(
+            "host-interface",
+            LINUX_NAME,
+            Words("af_packet: what follows `host-`; tap: the kernel's choice"),
+            "Name of the Linux interface, or of the tap's host side.",
+        )
+        .only(&["af_packet", "tap"]),
+        field(
+            "namespace",
+            Kind::Namespace,
+            Words("the router's own"),
+            "Network namespace of the Linux interface or host side.",
+        )
+        .only(&["af_packet", "tap"]),
+        field(
+            "queues",
+            QUEUES,
+            Words("one for each worker"),
+            "Receive queues; flows are spread over them.",
+        )
+        .unit("queues")
+        .only(&["af_packet", "tap"]),
+        field(
+            "host-mac",
+            Kind::Mac,
+            Words("the kernel's choice"),
+            "MAC address of the host side.",
+        )
+        .only(&["tap"]),
+        field(
+            "host-mtu",
+            MTU,
+            Value("1500"),
+            "MTU of the host side, and with it the largest frame of both.",
+        )
+        .unit("bytes")
+        .only(&["tap"]),
+        field(
+            "host-addresses",
+            Kind::List {
+                of: &Kind::IfAddress,
+                max: 2,
+            },
+            None,
+            "Addresses of the host side, one of each IP version.",
+        )
+        .only(&["tap"]),
+        field(
+            "host-gateways",
+            Kind::List {
+                of: &Kind::Address,
+                max: 2,
+            },
+            None,
+            "Next hops of the host's default routes, one for each IP version.",
+        )
+        .only(&["tap"]),
+        field(
+            "receive",
+            FILE,
+            Words("nothing is received"),
+            "Pcap file that the interface receives.",
+        )
+        .only(&["pcap"]),
+        field(
+            "transmit",
+            FILE,
+            Words("only counted"),
+            "Pcap file that what it sends is written to.",
+        )
+        .only(&["pcap"]),
+        field(
+            "loop",
+            Kind::Bool,
+            Value("false"),
+            "Start again at the end of the received file.",
+        )
+        .only(&["pcap"]),
+        field(
+            "speed",
+            Kind::Float {
+                min: 0.001,
+                max: 1e6,
+            },
+            Words("as fast as it goes"),
+            "Receive with the gaps recorded in the file, divided by this: 1 = as recorded.",
+        )
+        .only(&["pcap"]),
+    ],
+};
+
+const IF_SFLOW: Section = Section {
+    title: "sflow of an interface",
+    help: "`sflow: true` samples with the settings that hold for all.",
+    fields: &[
+        field(
+            "sampling-rate",
+            RATE,
+            Words("that of `sflow`"),
+            "Sample one of so many packets.",
+        )
+        .unit("packets"),
+        field(
+            "header-bytes",
+            HEADER_BYTES,
+            Words("that of `sflow`"),
+            "Bytes of each sampled packet.",
+        )
+        .unit("bytes"),
+    ],
+};

@@ -1,0 +1,275 @@
+//! Every field of the file, with its kind, unit, range, default and help: the one place where a setting
+//! is described. Ranges that another room owns are taken from there.
+
+mod interface;
+mod routing;
+mod streams;
+mod telemetry;
+
+use parshall_drivers::loopback::MAX_INSTANCE;
+use parshall_sample::MAX_HEADER;
+
+use crate::schema::Default::{None, Value, Words};
+use crate::schema::{Default, Field, Kind, Section};
+
+use interface::INTERFACE;
+use routing::{MPLS, NEIGHBOR, ROUTE, TABLE};
+use streams::PG;
+use telemetry::SFLOW;
+
+/// Interface types, with the start of their names.
+pub const TYPES: &[(&str, &str)] = &[
+    ("af_packet", "host-"),
+    ("tap", "tap"),
+    ("loopback", "loop"),
+    ("pg", "pg"),
+    ("pcap", "pcap"),
+];
+
+const TYPE_NAMES: &[&str] = &["af_packet", "tap", "loopback", "pg", "pcap"];
+
+/// Highest number in the name of an interface.
+pub const MAX_NUMBER: u32 = MAX_INSTANCE;
+
+/// Most workers.
+pub const MAX_WORKERS: u64 = 64;
+
+/// Most of what a file may list without a closer limit.
+const MANY: usize = 100_000;
+
+const TABLE_NUMBER: Kind = Kind::Uint {
+    min: 0,
+    max: u32::MAX as u64,
+};
+
+const RATE: Kind = Kind::Uint {
+    min: 1,
+    max: parshall_sample::MAX_RATE as u64,
+};
+
+const HEADER_BYTES: Kind = Kind::Uint {
+    min: 64,
+    max: MAX_HEADER as u64,
+};
+
+const FILE: Kind = Kind::Path {
+    absolute: false,
+    max: 4095,
+};
+
+const fn field(name: &'static str, kind: Kind, default: Default, help: &'static str) -> Field {
+    Field {
+        name,
+        kind,
+        unit: "",
+        default,
+        help,
+        only: &[],
+    }
+}
+
+impl Field {
+    const fn unit(self, unit: &'static str) -> Field {
+        Field { unit, ..self }
+    }
+    const fn only(self, only: &'static [&'static str]) -> Field {
+        Field { only, ..self }
+    }
+}
+
+/// The file.
+pub const FILE_SECTION: Section = Section {
+    title: "The file",
+    help: "Every section may be left out.",
+    fields: &[
+        field(
+            "workers",
+            Kind::Either(&[
+                Kind::Uint {
+                    min: 1,
+                    max: MAX_WORKERS,
+                },
+                Kind::Record(&WORKERS),
+            ]),
+            Words("one worker"),
+            "The threads that forward packets: how many, or more about them.",
+        ),
+        field("buffers", Kind::Record(&BUFFERS), None, "Packet memory."),
+        field(
+            "limits",
+            Kind::Record(&LIMITS),
+            None,
+            "Sizes that are fixed at the start.",
+        ),
+        field(
+            "seed",
+            Kind::Uint {
+                min: 0,
+                max: u64::MAX,
+            },
+            Words("chosen at the start"),
+            "Fixes all random choices, so that a run can be repeated.",
+        ),
+        field(
+            "cli",
+            Kind::Record(&CLI),
+            None,
+            "The socket that `parshall ctl` speaks to.",
+        ),
+        field("log", Kind::Record(&LOG), None, "What is logged."),
+        field(
+            "interfaces",
+            Kind::Interfaces(&INTERFACE),
+            None,
+            "The interfaces, each under its name.",
+        ),
+        field(
+            "tables",
+            Kind::List {
+                of: &Kind::Record(&TABLE),
+                max: MANY,
+            },
+            Words("table 0 is always there"),
+            "Forwarding tables (VRFs) beside table 0.",
+        ),
+        field(
+            "neighbors",
+            Kind::List {
+                of: &Kind::Record(&NEIGHBOR),
+                max: MANY,
+            },
+            None,
+            "Static neighbours (ARP and IPv6 neighbour discovery).",
+        ),
+        field(
+            "routes",
+            Kind::List {
+                of: &Kind::Record(&ROUTE),
+                max: MANY,
+            },
+            None,
+            "Static routes.",
+        ),
+        field("mpls", Kind::Record(&MPLS), None, "MPLS forwarding."),
+        field(
+            "sflow",
+            Kind::Record(&SFLOW),
+            None,
+            "The sFlow agent and its collectors.",
+        ),
+        field(
+            "packet-generator",
+            Kind::Record(&PG),
+            None,
+            "Streams of the packet-generator interfaces.",
+        ),
+        field(
+            "commands",
+            Kind::List {
+                of: &Kind::Text,
+                max: MANY,
+            },
+            None,
+            "Commands to give after everything else, in this order; a text of several lines is several commands.",
+        ),
+    ],
+};
+
+const WORKERS: Section = Section {
+    title: "workers",
+    help: "`workers: 2` is short for `workers: {count: 2}`.",
+    fields: &[
+        field(
+            "count",
+            Kind::Uint {
+                min: 1,
+                max: MAX_WORKERS,
+            },
+            Words("one for each of `cpus`, or 1"),
+            "How many there are.",
+        )
+        .unit("threads"),
+        field(
+            "cpus",
+            Kind::List {
+                of: &Kind::Uint { min: 0, max: 1023 },
+                max: MAX_WORKERS as usize,
+            },
+            Words("not pinned"),
+            "CPUs to pin them to, in order; workers beyond the list are not pinned.",
+        ),
+        field(
+            "busy-poll",
+            Kind::Bool,
+            Value("false"),
+            "Never sleep: the lowest latency, and each worker's CPU always busy.",
+        ),
+    ],
+};
+
+const BUFFERS: Section = Section {
+    title: "buffers",
+    help: "A packet takes one buffer of 2 KiB for each 2,048 bytes.",
+    fields: &[field(
+        "per-worker",
+        Kind::Uint {
+            min: 1024,
+            max: 4 << 20,
+        },
+        Value("16384"),
+        "Buffers that each worker has.",
+    )
+    .unit("buffers")],
+};
+
+const LIMITS: Section = Section {
+    title: "limits",
+    help: "",
+    fields: &[field(
+        "interfaces",
+        Kind::Uint {
+            min: 2,
+            max: 65_536,
+        },
+        Value("1024"),
+        "Interfaces that there can be, `local0` included.",
+    )
+    .unit("interfaces")],
+};
+
+const CLI: Section = Section {
+    title: "cli",
+    help: "The socket has mode 0660: root and the group may give commands.",
+    fields: &[
+        field(
+            "socket",
+            // sun_path of unix(7) has 108 bytes, one for the end.
+            Kind::Path {
+                absolute: true,
+                max: 107,
+            },
+            Value("/run/parshall/cli.sock"),
+            "Where it is.",
+        ),
+        field(
+            "group",
+            Kind::Name {
+                what: "the name of a group",
+                max: 32,
+            },
+            Words("root's"),
+            "Group that may give commands.",
+        ),
+    ],
+};
+
+const LOG: Section = Section {
+    title: "log",
+    help: "",
+    fields: &[field(
+        "level",
+        Kind::Choice(crate::plan::LogLevel::WORDS),
+        Value("info"),
+        "The least important messages that are still logged.",
+    )],
+};

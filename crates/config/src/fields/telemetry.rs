@@ -1,0 +1,109 @@
+//! Fields of sFlow.
+
+use parshall_agent::AgentConfig;
+
+use super::{HEADER_BYTES, RATE, field};
+use crate::schema::Default::{None, Required, Value, Words};
+use crate::schema::{Kind, Section};
+
+const INTERVAL: Kind = Kind::Uint {
+    min: 0,
+    max: AgentConfig::MAX_INTERVAL as u64,
+};
+
+pub(super) const SFLOW: Section = Section {
+    title: "sflow",
+    help: "What holds for all interfaces that have sFlow on. A section without collectors sends nothing.",
+    fields: &[
+        field(
+            "agent-address",
+            Kind::Address,
+            Words("elected among the host's"),
+            "Address that names this agent.",
+        ),
+        field(
+            "sub-agent-id",
+            Kind::Uint {
+                min: 0,
+                max: u32::MAX as u64,
+            },
+            Value("0"),
+            "Tells several agents behind one address apart.",
+        ),
+        field(
+            "sampling-rate",
+            RATE,
+            Value("10000"),
+            "Sample one of so many packets.",
+        )
+        .unit("packets"),
+        field(
+            "header-bytes",
+            HEADER_BYTES,
+            Value("128"),
+            "Bytes of each sampled packet.",
+        )
+        .unit("bytes"),
+        field(
+            "polling-interval",
+            INTERVAL,
+            Value("20"),
+            "Time between two counter reports of an interface; 0 = none.",
+        )
+        .unit("seconds"),
+        field(
+            "host-interval",
+            INTERVAL,
+            Value("30"),
+            "Time between two reports of the machine's counters; 0 = none.",
+        )
+        .unit("seconds"),
+        field(
+            "max-datagram",
+            Kind::Uint {
+                min: AgentConfig::DATAGRAM_RANGE.0 as u64,
+                max: AgentConfig::DATAGRAM_RANGE.1 as u64,
+            },
+            Value("1400"),
+            "A datagram stays below so much UDP payload.",
+        )
+        .unit("bytes"),
+        field(
+            "collectors",
+            Kind::List {
+                of: &Kind::Either(&[Kind::Collector, Kind::Record(&COLLECTOR)]),
+                max: AgentConfig::MAX_COLLECTORS,
+            },
+            None,
+            "Where datagrams go; each gets all of them.",
+        ),
+    ],
+};
+
+const COLLECTOR: Section = Section {
+    title: "A collector",
+    help: "`192.0.2.1:6343` is short for `{address: 192.0.2.1, port: 6343}`.",
+    fields: &[
+        field(
+            "address",
+            Kind::Collector,
+            Required,
+            "Its address or host name.",
+        ),
+        field(
+            "port",
+            Kind::Uint {
+                min: 1,
+                max: 65_535,
+            },
+            Value("6343"),
+            "Its UDP port.",
+        ),
+        field(
+            "source",
+            Kind::Address,
+            Words("the system's choice"),
+            "Address to send from.",
+        ),
+    ],
+};
