@@ -4,11 +4,11 @@ use crate::privilege::Footing;
 use crate::router::interface;
 use crate::topology::{A, B, HOST_IF, Topology};
 
-/// Lines to print.
+/// Lines to print: to be pasted into another terminal.
 pub fn lines(t: &Topology, footing: Footing) -> Vec<String> {
     let program =
         std::env::current_exe().map_or_else(|_| "parshall".into(), |p| p.display().to_string());
-    let ctl = format!("{program} ctl --socket {}", t.socket().display());
+    let socket = t.socket().display().to_string();
     let inside = |ns: &str| match footing {
         Footing::System => format!("ip netns exec {ns}"),
         // The names are known in our mount namespace only.
@@ -17,32 +17,46 @@ pub fn lines(t: &Topology, footing: Footing) -> Vec<String> {
             std::process::id()
         ),
     };
-    let (a, b) = (inside(t.a.ns.name()), inside(t.b.ns.name()));
-    vec![
-        String::new(),
-        "The laboratory stays, with light traffic, until Ctrl-C. In another terminal, try:".into(),
-        format!("  {ctl} show interface"),
-        format!("  {ctl} show errors"),
-        format!("  {ctl} show runtime"),
-        format!("  {ctl} show mpls fib"),
-        format!("  {ctl} show sflow"),
+    // In a user namespace there is no other user for tcpdump to become.
+    let tcpdump = match footing {
+        Footing::System => "tcpdump",
+        Footing::UserNamespace => "tcpdump -Z root",
+    };
+    let commands = [
+        format!("ctl() {{ '{program}' ctl --socket '{socket}' \"$@\"; }}"),
         format!(
-            "  {ctl} sflow enable {} sampling-rate 10",
+            "a() {{ {} \"$@\"; }}; b() {{ {} \"$@\"; }}",
+            inside(t.a.ns.name()),
+            inside(t.b.ns.name())
+        ),
+        "ctl show interface".into(),
+        "ctl show runtime".into(),
+        "ctl show errors".into(),
+        "ctl show mpls fib".into(),
+        "ctl show sflow".into(),
+        format!(
+            "ctl sflow enable {} sampling-rate 10",
             interface(A.router_if)
         ),
-        format!("  {ctl} trace add af-packet-input 5      then: {ctl} show trace"),
-        format!("  {a} ping {}", B.host4),
-        format!("  {a} ping {}", B.host6),
-        format!("  {a} traceroute {}", B.host4),
-        format!("  {b} tcpdump -ni {HOST_IF}"),
-        format!("  {} tcpdump -ni lo udp port 6343", inside(t.router.name())),
+        "ctl trace add af-packet-input 5; sleep 1; ctl show trace".into(),
+        "ctl                                   # a prompt, with completion and ? help".into(),
+        format!("a ping -c 3 {}", B.host4),
+        format!("a ping -c 3 {}", B.host6),
+        format!("a traceroute {}", B.host4),
+        format!("b {tcpdump} -c 10 -ni {HOST_IF}"),
         format!(
-            "The router's configuration: {}",
-            t.folder().join("router.yaml").display()
+            "{} {tcpdump} -c 5 -ni lo udp port 6343",
+            inside(t.router.name())
         ),
-        format!(
-            "The router's log: {}",
-            t.folder().join("router.log").display()
-        ),
-    ]
+    ];
+    let mut out = vec![
+        String::new(),
+        "The laboratory stays, with light traffic, until Ctrl-C. In another terminal, try:".into(),
+    ];
+    out.extend(commands.iter().map(|c| format!("  {c}")));
+    out.push(format!(
+        "Configuration and log of the router are in {}.",
+        t.folder().display()
+    ));
+    out
 }

@@ -18,7 +18,7 @@ pub fn lines(v: &Verdict) -> Vec<String> {
         ),
         String::new(),
         format!(
-            "{:<12} {:<11} {:>16} {:>16} {:>8} {:>10}  {}",
+            "{:<11} {:<8} {:>15} {:>15} {:>8} {:>10}  {}",
             "interface", "received", "true", "sFlow says", "error", "95 % bound", "within"
         ),
     ];
@@ -47,7 +47,7 @@ pub fn lines(v: &Verdict) -> Vec<String> {
 
 fn comparison(name: &str, what: &str, c: &Comparison) -> String {
     format!(
-        "{name:<12} {what:<11} {:>16} {:>16} {:>8} {:>10}  {}",
+        "{name:<11} {what:<8} {:>15} {:>15} {:>8} {:>10}  {}",
         grouped(c.truth),
         rounded(c.estimate),
         format!("{:+.2} %", c.error() * 100.0),
@@ -106,8 +106,7 @@ mod tests {
             }],
         };
         let text = lines(&v).join("\n");
-        let row =
-            "host-vethA   packets            1,000,000          995,000  -0.50 %     1.00 %  yes";
+        let row = "host-vethA  packets        1,000,000         995,000  -0.50 %     1.00 %  yes";
         assert!(text.contains(row), "{text}");
         assert!(
             text.contains("  no\n") && text.contains("one time in twenty"),

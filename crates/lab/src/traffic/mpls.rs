@@ -49,7 +49,7 @@ fn frame() -> Vec<u8> {
     PacketBuilder::ethernet(MacAddr(A.host_mac), MacAddr(A.router_mac))
         .mpls(LABEL_IN)
         .ipv4(A.host4, B.host4)
-        .udp(7000, 7001)
+        .udp(9000, 9001)
         .payload_len(SIZE)
         .build()
 }
@@ -74,7 +74,7 @@ mod tests {
             PacketBuilder::ethernet(MacAddr(B.router_mac), MacAddr(B.host_mac))
                 .mpls(label)
                 .ipv4(A.host4, B.host4)
-                .udp(7000, 7001)
+                .udp(9000, 9001)
                 .build()
         };
         assert!(is_ours(&swapped(LABEL_OUT)));
