@@ -17,12 +17,7 @@ pub fn lines(t: &Topology, footing: Footing) -> Vec<String> {
             std::process::id()
         ),
     };
-    // In a user namespace there is no other user for tcpdump to become.
-    let tcpdump = match footing {
-        Footing::System => "tcpdump",
-        Footing::UserNamespace => "tcpdump -Z root",
-    };
-    let commands = [
+    let mut commands = vec![
         format!("ctl() {{ '{program}' ctl --socket '{socket}' \"$@\"; }}"),
         format!(
             "a() {{ {} \"$@\"; }}; b() {{ {} \"$@\"; }}",
@@ -43,12 +38,19 @@ pub fn lines(t: &Topology, footing: Footing) -> Vec<String> {
         format!("a ping -c 3 {}", B.host4),
         format!("a ping -c 3 {}", B.host6),
         format!("a traceroute {}", B.host4),
-        format!("b {tcpdump} -c 10 -ni {HOST_IF}"),
         format!(
-            "{} {tcpdump} -c 5 -ni lo udp port 6343",
-            inside(t.router.name())
+            "ctl pcap trace rx tx file {}; sleep 1; ctl pcap trace off",
+            t.folder().join("lab.pcap").display()
         ),
     ];
+    // tcpdump wants to become another user, of which a user namespace has none.
+    if footing == Footing::System {
+        commands.push(format!("b tcpdump -c 10 -ni {HOST_IF}"));
+        commands.push(format!(
+            "{} tcpdump -c 5 -ni lo udp port 6343",
+            inside(t.router.name())
+        ));
+    }
     let mut out = vec![
         String::new(),
         "The laboratory stays, with light traffic, until Ctrl-C. In another terminal, try:".into(),
