@@ -1,0 +1,131 @@
+//! How packets leave: through a transmit queue, or dropped and counted by node, reason and interface.
+
+use parshall_buffer::{BufferIndex, Flags, Frame};
+use parshall_counters::DropReason;
+
+use super::Dispatcher;
+use crate::node::{DROP, NodeId};
+use crate::structure::ArcPlace;
+use crate::tx::{Rest, TxPlace};
+
+impl Dispatcher {
+    /// Drops a whole frame at `slot` for one reason.
+    pub(crate) fn drop_for(&mut self, reason: DropReason, slot: NodeId, frame: Box<Frame>) {
+        for &b in frame.packets() {
+            self.pool.meta_mut(b).reason = reason.code();
+        }
+        self.stamp_drops(slot, frame.packets());
+        self.walk(
+            ArcPlace {
+                arc: self.graph.drop_arc,
+                from: 0,
+            },
+            frame,
+        );
+    }
+
+    pub(super) fn stamp_drops(&mut self, slot: NodeId, packets: &[BufferIndex]) {
+        for &b in packets {
+            self.pool.meta_mut(b).drop_node = slot;
+        }
+    }
+
+    /// The end of dropped packets: counted by node and reason and by interface, then freed.
+    pub(super) fn drop_frame(&mut self, frame: Box<Frame>) {
+        let n = frame.len();
+        if frame.traced {
+            for i in 0..n {
+                let b = frame.packets()[i];
+                if self.pool.meta(b).flags.has(Flags::TRACED) {
+                    let before = self.capture(b);
+                    self.record(self.graph.drop_node, b, DROP, before);
+                }
+            }
+        }
+        for &b in frame.packets() {
+            let m = self.pool.meta(b);
+            self.counters.drop_at(m.drop_node, m.reason, 1);
+            // What the router made of a received packet (an answer, an error) was not itself received.
+            if !m.flags.has(Flags::ORIGINATED)
+                && let Some(c) = self.counters.interface(m.rx_if)
+            {
+                c.rx_drops.add(1);
+            }
+        }
+        self.counters.dropped.add(n as u64);
+        self.pool.free_bulk(frame.packets());
+        self.pending.put(frame);
+        self.clock(self.graph.drop_node, n);
+    }
+
+    /// Feeds a transmit queue.
+    pub(super) fn transmit(&mut self, slot: usize, frame: Box<Frame>) {
+        let slot = slot as NodeId;
+        let Some(if_index) = self.graph.tx_interface(slot) else {
+            return self.pending.put(frame);
+        };
+        let to = TxPlace {
+            counters: &self.counters,
+            if_index,
+            slot,
+        };
+        let outcome = self.tx[if_index as usize].send(&mut self.pool, &to, &frame, self.now);
+        self.clock(slot, frame.len());
+        match outcome {
+            Ok(()) => self.pending.put(frame),
+            Err(Rest {
+                reason: DropReason::LinkMtuExceeded,
+                ..
+            }) => self.send_fitting(slot, if_index, frame),
+            Err(rest) => self.drop_unsent(slot, if_index, frame, rest),
+        }
+    }
+
+    /// Some frame is longer than the interface carries: drops those, sends the others.
+    #[cold]
+    pub(super) fn send_fitting(&mut self, slot: NodeId, if_index: u32, frame: Box<Frame>) {
+        let max = self.tx[if_index as usize].max_frame;
+        let (mut fit, mut long) = (self.pending.take(), self.pending.take());
+        for &b in frame.packets() {
+            (if self.pool.meta(b).total_len() > max {
+                &mut long
+            } else {
+                &mut fit
+            })
+            .push(b);
+        }
+        for f in [&mut fit, &mut long] {
+            (f.rx_if, f.tx_if, f.traced) = (frame.rx_if, frame.tx_if, frame.traced);
+        }
+        self.pending.put(frame);
+        self.drop_unsent(
+            slot,
+            if_index,
+            long,
+            Rest {
+                from: 0,
+                reason: DropReason::LinkMtuExceeded,
+            },
+        );
+        self.pending.hand_over(usize::from(slot), fit);
+    }
+
+    /// Drops the packets of a frame that the transmit slot did not take.
+    #[cold]
+    pub(super) fn drop_unsent(
+        &mut self,
+        slot: NodeId,
+        if_index: u32,
+        frame: Box<Frame>,
+        rest: Rest,
+    ) {
+        let mut part = self.pending.take();
+        part.extend(&frame.packets()[rest.from..]);
+        (part.rx_if, part.tx_if, part.traced) = (frame.rx_if, frame.tx_if, frame.traced);
+        self.pending.put(frame);
+        if let Some(c) = self.counters.interface(if_index) {
+            c.tx_drops.add(part.len() as u64);
+        }
+        self.drop_for(rest.reason, slot, part);
+    }
+}

@@ -1,0 +1,313 @@
+//! The dispatcher: everything about moving packets that is not a node's own work.
+//!
+//! It polls receive slots, calls nodes with frames, reads their verdicts, hands frames on (whole where
+//! all packets agree, in runs where they do not), walks feature arcs, feeds transmit queues, and counts.
+//! It has no thread and no clock of its own: a [`crate::Worker`] turns it, and so does a test.
+
+mod departure;
+mod handover;
+mod tracing;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use parshall_buffer::{BufferIndex, FRAME_SIZE, Flags, Frame, IF_MIXED, Pool};
+use parshall_counters::{DropReason, WorkerCounters};
+use parshall_device::RxQueue;
+use parshall_linux::clock::tsc;
+use parshall_rcu::Reader;
+use parshall_ring::{Consumer, Producer, ring};
+
+use crate::node::{CONTINUE, Ctx, DROP, Dispatch, NamedNode, Node, NodeId};
+use crate::pending::Pending;
+use crate::structure::{Graph, GraphError};
+use crate::trace::TraceRecord;
+use crate::tx::TxSlot;
+
+/// Packets a node may emit in one call before the vector that holds them grows.
+const EMITTED: usize = 4096;
+/// Trace records that wait for the control thread at most.
+const TRACE_RING: usize = 8192;
+
+/// A receive queue in its place.
+pub struct RxSlot {
+    /// Input node of its driver.
+    pub node: NodeId,
+    /// Interface.
+    pub if_index: u32,
+    /// The queue.
+    pub queue: Box<dyn RxQueue>,
+    /// Whether the interface is up; a queue of one that is down is not polled.
+    pub up: bool,
+}
+
+/// Moves packets through one worker's instance of the graph.
+pub struct Dispatcher {
+    /// The worker's packet memory.
+    pub pool: Pool,
+    /// The worker's counters.
+    pub counters: Arc<WorkerCounters>,
+    /// The worker's hold on published state.
+    pub reader: Reader,
+    /// Monotonic time of this turn in ns.
+    pub now: u64,
+    pub(crate) rx: Vec<RxSlot>,
+    pub(crate) tx: Vec<TxSlot>,
+    graph: Arc<Graph>,
+    nodes: Vec<Box<dyn Node>>,
+    pending: Pending,
+    next: Box<[u16; FRAME_SIZE]>,
+    emitted: Vec<(u16, BufferIndex)>,
+    trace: Producer<TraceRecord>,
+    /// Packets still to mark, by input node.
+    trace_left: Vec<u32>,
+    trace_id: u32,
+    last_tsc: u64,
+}
+
+impl Dispatcher {
+    /// A dispatcher over `nodes` (name and instance; every internal node of the graph except `drop`,
+    /// exactly once) and the consumer of its trace records.
+    ///
+    /// # Errors
+    /// When a node of the graph has no instance, or an instance no node.
+    pub fn new(
+        graph: Arc<Graph>,
+        nodes: Vec<NamedNode>,
+        pool: Pool,
+        counters: Arc<WorkerCounters>,
+        reader: Reader,
+    ) -> Result<(Dispatcher, Consumer<TraceRecord>), GraphError> {
+        let mut by_name: std::collections::HashMap<_, _> = nodes.into_iter().collect();
+        let mut ordered: Vec<Box<dyn Node>> = Vec::new();
+        for spec in graph.specs() {
+            let built_in = spec.kind == crate::NodeKind::Input || spec.name == "drop";
+            match by_name.remove(spec.name) {
+                Some(n) if !built_in => ordered.push(n),
+                None if built_in => ordered.push(Box::new(BuiltIn)),
+                _ => {
+                    return Err(GraphError(format!(
+                        "node {} needs exactly one instance",
+                        spec.name
+                    )));
+                }
+            }
+        }
+        if let Some(name) = by_name.keys().next() {
+            return Err(GraphError(format!("{name} is not a node of the graph")));
+        }
+        let apart: Vec<bool> = graph.specs().iter().map(|s| s.by_interface).collect();
+        let (trace, trace_out) = ring(TRACE_RING);
+        let dispatcher = Dispatcher {
+            pool,
+            counters,
+            reader,
+            now: 0,
+            rx: Vec::with_capacity(graph.limits().interfaces),
+            tx: (0..graph.limits().interfaces)
+                .map(|_| TxSlot::default())
+                .collect(),
+            nodes: ordered,
+            pending: Pending::new(graph.slots(), &apart, 2 * graph.specs().len() + 64),
+            next: Box::new([0; FRAME_SIZE]),
+            emitted: Vec::with_capacity(EMITTED),
+            trace,
+            trace_left: vec![0; graph.specs().len()],
+            trace_id: 0,
+            last_tsc: tsc(),
+            graph,
+        };
+        Ok((dispatcher, trace_out))
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// Receive slots in place.
+    pub fn rx_slots(&self) -> &[RxSlot] {
+        &self.rx
+    }
+
+    /// Frames made after the start: more than 0 means the stock was too small.
+    pub fn late_frames(&self) -> u64 {
+        self.pending.late_frames
+    }
+
+    /// One turn: poll every receive queue, then move packets until none waits. Says how many came in.
+    pub fn turn(&mut self, now: u64) -> usize {
+        self.now = now;
+        self.last_tsc = tsc();
+        let mut received = 0;
+        for i in 0..self.rx.len() {
+            received += self.poll(i);
+        }
+        self.tick();
+        self.run();
+        received
+    }
+
+    /// Polls one receive slot and starts what came in on its way.
+    fn poll(&mut self, slot: usize) -> usize {
+        let rx = &mut self.rx[slot];
+        if !rx.up {
+            return 0;
+        }
+        let mut frame = self.pending.take();
+        let burst = rx.queue.poll(&mut self.pool, &mut frame, self.now);
+        let (node, if_index, n) = (rx.node, rx.if_index, frame.len());
+        if let Some(c) = self.counters.interface(if_index) {
+            if burst.missed | burst.no_buffer | burst.errors != 0 {
+                c.rx_missed.add(burst.missed);
+                c.rx_no_buffer.add(burst.no_buffer);
+                c.rx_errors.add(burst.errors);
+            }
+            if n != 0 {
+                c.rx_packets.add(n as u64);
+                c.rx_bytes.add(burst.bytes);
+            }
+        }
+        if n == 0 {
+            self.pending.put(frame);
+            return 0;
+        }
+        self.counters.received.add(n as u64);
+        frame.rx_if = if_index;
+        if self.trace_left[usize::from(node)] != 0 {
+            self.mark_traced(node, &mut frame);
+        }
+        self.clock(node, n);
+        self.hand(node, CONTINUE, frame);
+        n
+    }
+
+    /// Calls due nodes' tick.
+    fn tick(&mut self) {
+        for id in 0..self.nodes.len() {
+            if self.nodes[id].deadline().is_some_and(|d| d <= self.now) {
+                self.with_node(id as NodeId, |node, cx| node.tick(cx));
+            }
+        }
+    }
+
+    /// The earliest time a node wants to be ticked.
+    pub fn deadline(&self) -> Option<u64> {
+        self.nodes.iter().filter_map(|n| n.deadline()).min()
+    }
+
+    /// Gives a node a message of the control thread.
+    pub fn message(&mut self, node: NodeId, message: &mut (dyn Any + Send)) {
+        if usize::from(node) < self.nodes.len() {
+            self.with_node(node, |n, cx| n.message(cx, message));
+        }
+    }
+
+    /// Puts one packet made of `bytes` to `node` as if a node had sent it there; counted as made by the
+    /// router. False when no buffer is free (counted as a drop).
+    pub fn inject(&mut self, node: NodeId, bytes: &[u8], tx_if: u32) -> bool {
+        self.counters.originated.add(1);
+        let Some(b) = self.pool.packet_from(bytes, parshall_buffer::IF_NONE) else {
+            self.counters.dropped.add(1);
+            self.counters
+                .drop_at(node, DropReason::NoBufferSpace.code(), 1);
+            return false;
+        };
+        let m = self.pool.meta_mut(b);
+        m.tx_if = tx_if;
+        m.flags.set(Flags::ORIGINATED);
+        self.pending
+            .append(usize::from(node), &[b], IF_MIXED, tx_if, false);
+        true
+    }
+
+    /// Puts a frame of packets that were received elsewhere to `node`; for tests and benches.
+    pub fn enqueue(&mut self, node: NodeId, packets: &[BufferIndex], rx_if: u32) {
+        self.counters.received.add(packets.len() as u64);
+        self.pending
+            .append(usize::from(node), packets, rx_if, IF_MIXED, false);
+    }
+
+    /// Moves packets until none waits.
+    #[inline]
+    pub fn run(&mut self) {
+        while let Some((slot, frame)) = self.pending.next() {
+            if slot >= self.nodes.len() {
+                self.transmit(slot, frame);
+            } else if slot == usize::from(self.graph.drop_node) {
+                self.drop_frame(frame);
+            } else {
+                self.call(slot as NodeId, frame);
+            }
+        }
+    }
+
+    /// Time-stamps the work of a slot since the last stamp.
+    #[inline(always)]
+    pub(super) fn clock(&mut self, slot: NodeId, vectors: usize) {
+        let t = tsc();
+        let c = &self.counters.nodes[usize::from(slot)];
+        c.calls.add(1);
+        c.vectors.add(vectors as u64);
+        c.clocks.add(t.wrapping_sub(self.last_tsc));
+        self.last_tsc = t;
+    }
+
+    #[inline(always)]
+    fn with_node<R>(&mut self, id: NodeId, f: impl FnOnce(&mut dyn Node, &mut Ctx<'_>) -> R) -> R {
+        let mut cx = Ctx {
+            pool: &mut self.pool,
+            next: &mut self.next,
+            counters: &self.counters,
+            rcu: &self.reader,
+            now: self.now,
+            node: id,
+            emitted: &mut self.emitted,
+        };
+        let out = f(&mut *self.nodes[usize::from(id)], &mut cx);
+        if !self.emitted.is_empty() {
+            self.send_emitted(id);
+        }
+        out
+    }
+
+    #[inline]
+    fn call(&mut self, id: NodeId, mut frame: Box<Frame>) {
+        let n = frame.len();
+        if frame.traced {
+            return self.call_traced(id, frame);
+        }
+        let verdict = self.with_node(id, |node, cx| node.process(cx, &mut frame));
+        self.clock(id, n);
+        self.distribute(id, verdict, frame);
+    }
+
+    /// Gives up all queues, freeing the buffers they hold.
+    pub fn close(&mut self) {
+        self.rx.clear();
+        for tx in &mut self.tx {
+            tx.close(&mut self.pool);
+        }
+    }
+}
+
+/// Stands in the place of nodes that the dispatcher itself does.
+struct BuiltIn;
+
+impl Node for BuiltIn {
+    fn process(&mut self, _cx: &mut Ctx<'_>, _frame: &mut Frame) -> Dispatch {
+        Dispatch::All(DROP)
+    }
+}
+
+#[cfg(test)]
+impl Dispatcher {
+    /// Puts a frame to a node as it is and runs it.
+    pub(crate) fn hand_for_test(&mut self, id: NodeId, frame: Frame) {
+        self.pending.hand_over(usize::from(id), Box::new(frame));
+        self.run();
+    }
+}
+
+#[cfg(test)]
+mod tests;
