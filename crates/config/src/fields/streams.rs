@@ -51,7 +51,7 @@ const STREAM: Section = Section {
             "size",
             Kind::Sizes,
             Words("the headers and data, at least 64"),
-            "Frame length without FCS.",
+            "Frame length without FCS; for a `node` behind `ethernet-input` without the Ethernet header too.",
         )
         .unit("bytes"),
         field(
