@@ -1,5 +1,7 @@
 //! One router between two hosts, over real veth links and kernel stacks: ping, traceroute, TCP, UDP,
 //! path-MTU discovery, over IPv4 and IPv6.
+//!
+//! Rates are asserted only to be those of a working connection; how fast it is, benches say.
 
 mod support;
 
@@ -79,15 +81,15 @@ fn ping_traceroute_tcp_and_udp_cross_the_router() {
         t.a.eventually(&format!("iperf3 -c {to} -t 1"), 10);
         let tcp = t.a.run(&format!("iperf3 -c {to} -t 2 -J"));
         let rate = number(&tcp, "/end/sum_received/bits_per_second");
-        assert!(rate > 50e6, "TCP to {to}: {rate} bit/s");
+        assert!(rate > 1e6, "TCP to {to}: {rate} bit/s");
         let back = t.a.run(&format!("iperf3 -R -c {to} -t 2 -J"));
         assert!(
-            number(&back, "/end/sum_received/bits_per_second") > 50e6,
+            number(&back, "/end/sum_received/bits_per_second") > 1e6,
             "reverse TCP to {to}"
         );
         let udp = t.a.run(&format!("iperf3 -u -b 20M -c {to} -t 2 -J"));
         let lost = number(&udp, "/end/sum/lost_percent");
-        assert!(lost < 1.0, "UDP to {to}: {lost} % lost");
+        assert!(lost < 5.0, "UDP to {to}: {lost} % lost");
     }
     assert!(t.router.stop());
 }
@@ -118,7 +120,7 @@ fn path_mtu_discovery_finds_the_smaller_link() {
         t.a.eventually(&format!("iperf3 -c {to} -t 1"), 10);
         let tcp = t.a.run(&format!("iperf3 -c {to} -t 2 -J"));
         assert!(
-            number(&tcp, "/end/sum_received/bits_per_second") > 20e6,
+            number(&tcp, "/end/sum_received/bits_per_second") > 1e6,
             "TCP to {to}"
         );
     }

@@ -242,6 +242,18 @@ impl Router {
             .unwrap_or_else(|e| panic!("{line}: {e}: {}", text(&out)))
     }
 
+    /// Processor time it has used, in ticks of 10 ms.
+    pub fn cpu_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<_> = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+
     /// Ends the router by signal and says whether it ended well.
     pub fn stop(mut self) -> bool {
         self.terminate()
