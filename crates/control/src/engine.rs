@@ -346,3 +346,56 @@ fn check(config: &EngineConfig) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(workers: usize) -> EngineConfig {
+        EngineConfig {
+            workers,
+            buffers: 1024,
+            interfaces: 8,
+            ..EngineConfig::default()
+        }
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_refused_with_the_range() {
+        let e = Engine::start(config(65)).err().unwrap().to_string();
+        assert_eq!(e, "65 workers: 1 to 64 are possible");
+        let few = EngineConfig {
+            buffers: 7,
+            ..config(1)
+        };
+        let e = Engine::start(few).err().unwrap().to_string();
+        assert!(e.starts_with("7 buffers a worker: 1024 to"), "{e}");
+    }
+
+    #[test]
+    fn workers_do_what_they_are_told_before_it_settles() {
+        let mut e = Engine::start(config(2)).unwrap();
+        assert!(e.is_healthy() && e.workers() == 2);
+        e.send_frame(3, vec![0; 60]);
+        e.settle().unwrap();
+        // The first worker sent it: there is no such interface, so it was dropped there.
+        let drops = e.drops();
+        assert_eq!(drops.values().sum::<u64>(), 1);
+        assert_eq!(
+            drops.keys().next().map(|k| k.1),
+            Some(DropReason::InterfaceGone)
+        );
+        e.stop();
+        assert!(!e.is_healthy());
+        assert!(e.settle().is_err());
+    }
+
+    #[test]
+    fn a_model_settles_at_once() {
+        let mut e = Engine::start(config(0)).unwrap();
+        assert_eq!(e.settle(), Ok(()));
+        assert!(e.node("ip4-lookup").is_ok());
+        let refused = e.node("nosuch").unwrap_err().to_string();
+        assert_eq!(refused, "no node is called nosuch");
+    }
+}

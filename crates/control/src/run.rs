@@ -24,6 +24,8 @@ pub struct Wakeup {
     woken: UnixStream,
     wake: Arc<UnixStream>,
     signals: UnixStream,
+    /// Kept so that `signals` never reads as closed.
+    raise: UnixStream,
 }
 
 impl Wakeup {
@@ -32,18 +34,29 @@ impl Wakeup {
     /// # Errors
     /// When the system refuses a descriptor.
     pub fn new() -> io::Result<Wakeup> {
+        let wakeup = Wakeup::without_signals()?;
+        for signal in [SIGINT, SIGTERM] {
+            let raise = OwnedFd::from(wakeup.raise.try_clone()?);
+            signal_hook::low_level::pipe::register(signal, raise)?;
+        }
+        Ok(wakeup)
+    }
+
+    /// Makes the descriptors and leaves signals alone.
+    ///
+    /// # Errors
+    /// When the system refuses a descriptor.
+    pub fn without_signals() -> io::Result<Wakeup> {
         let (woken, wake) = UnixStream::pair()?;
         let (signals, raise) = UnixStream::pair()?;
         for s in [&woken, &wake, &signals] {
             s.set_nonblocking(true)?;
         }
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::low_level::pipe::register(signal, OwnedFd::from(raise.try_clone()?))?;
-        }
         Ok(Wakeup {
             woken,
             wake: Arc::new(wake),
             signals,
+            raise,
         })
     }
 
@@ -111,4 +124,56 @@ fn serve(router: &mut Router, requests: &Receiver<Request>) -> usize {
         n += 1;
     }
     n
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineConfig;
+    use parshall_command::{Reply, RequestKind};
+    use std::sync::mpsc::channel;
+
+    fn router() -> Router {
+        let config = EngineConfig {
+            buffers: 2048,
+            interfaces: 8,
+            ..EngineConfig::default()
+        };
+        Router::new(config).unwrap()
+    }
+
+    #[test]
+    fn requests_are_answered_until_shutdown() {
+        let mut wakeup = Wakeup::without_signals().unwrap();
+        let (waker, (send, requests)) = (wakeup.waker(), channel());
+        let asker = std::thread::spawn(move || {
+            let ask = |line: &str| {
+                let (request, reply) = Request::new(RequestKind::Execute { json: false }, line);
+                send.send(request).unwrap();
+                waker();
+                reply.recv().unwrap()
+            };
+            let created = ask("create loopback interface");
+            let wrong = ask("set interface state loop1 up");
+            (created, wrong, ask("shutdown"))
+        });
+        let mut r = router();
+        run(&mut r, &requests, &mut wakeup);
+        let (created, wrong, bye) = asker.join().unwrap();
+        assert_eq!(created, Reply::Text("loop0".into()));
+        assert!(matches!(wrong, Reply::Error(e) if e.contains("did you mean loop0")));
+        assert_eq!(bye, Reply::Text(String::new()));
+        assert!(r.is_stopping());
+    }
+
+    #[test]
+    fn a_signal_ends_the_loop() {
+        let mut wakeup = Wakeup::without_signals().unwrap();
+        let mut raise = wakeup.raise.try_clone().unwrap();
+        let (_send, requests) = channel();
+        raise.write_all(&[0]).unwrap();
+        let mut r = router();
+        run(&mut r, &requests, &mut wakeup);
+        assert!(r.is_stopping());
+    }
 }

@@ -307,3 +307,158 @@ impl parshall_agent::Router for View {
         ports.iter().filter(|p| p.up).flat_map(each).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::EngineConfig;
+    use crate::router::Router;
+    use parshall_agent::Router as _;
+    use parshall_wire::{MacAddr, PacketBuilder};
+
+    fn router(script: &str) -> Router {
+        let mut r = Router::model(&EngineConfig::default()).unwrap();
+        let two = "create packet-generator interface pg0\ncreate packet-generator interface pg1\n\
+                   set interface state pg0 up\nset interface state pg1 up\n\
+                   set interface ip address pg0 10.0.0.1/24\nset interface ip address pg1 10.1.0.1/24\n\
+                   set interface ip address pg1 2001:db8::1/64\n\
+                   ip neighbor pg1 10.1.0.2 02:00:00:00:00:02 static\n\
+                   ip neighbor pg1 10.1.0.3 02:00:00:00:00:03 static\n";
+        r.run_script(&format!("{two}{script}"), "test")
+            .unwrap_or_else(|e| panic!("{e}"));
+        r
+    }
+
+    fn ethernet() -> PacketBuilder {
+        PacketBuilder::ethernet(MacAddr([2; 6]), MacAddr([4; 6]))
+    }
+
+    fn udp(dst: &str, port: u16) -> Vec<u8> {
+        let b = match dst.parse::<IpAddr>().unwrap() {
+            IpAddr::V4(d) => ethernet().ipv4([10, 0, 0, 9].into(), d),
+            IpAddr::V6(d) => ethernet().ipv6("2001:db8:9::9".parse().unwrap(), d),
+        };
+        b.udp(port, 53).payload_len(200).build()[..128].to_vec()
+    }
+
+    fn resolved(r: &Router, frame: &[u8]) -> Option<(u32, String, u32, u32)> {
+        let i = r.sflow.view.resolve(frame, 1)?;
+        Some((
+            i.out_if,
+            i.next_hop.to_string(),
+            i.src_mask_len,
+            i.dst_mask_len,
+        ))
+    }
+
+    #[test]
+    fn samples_are_resolved_as_the_packet_is_routed() {
+        let r = router(
+            "ip route add 20.0.0.0/8 via 10.1.0.2\nip route add 30.0.0.0/8 blackhole\n\
+             ip route add 40.0.0.0/16 via 10.1.0.2 out-labels 100\nip table add 7\n\
+             ip route add 50.0.0.0/8 via ip4-lookup-in-table 7\n\
+             ip route add 50.1.0.0/16 table 7 via 10.1.0.3 pg1\n\
+             ip route add 2001:db8:5::/48 via 2001:db8::9",
+        );
+        for (dst, want) in [
+            ("20.1.1.1", Some((2, "10.1.0.2", 24, 8))),
+            // A known neighbour has a host route, an unknown one is covered by the subnet.
+            ("10.1.0.2", Some((2, "0.0.0.0", 24, 32))),
+            ("10.1.0.77", Some((2, "0.0.0.0", 24, 24))),
+            ("10.0.0.1", Some((RouteInfo::INTERNAL, "0.0.0.0", 24, 32))),
+            ("30.1.1.1", None),
+            ("99.1.1.1", None),
+            ("40.0.1.1", Some((2, "10.1.0.2", 24, 16))),
+            ("50.1.1.1", Some((2, "10.1.0.3", 24, 8))),
+            ("2001:db8:5::5", Some((2, "2001:db8::9", 0, 48))),
+        ] {
+            let want = want.map(|(i, h, s, d): (u32, &str, u32, u32)| (i, h.to_owned(), s, d));
+            assert_eq!(resolved(&r, &udp(dst, 7)), want, "{dst}");
+        }
+    }
+
+    #[test]
+    fn several_paths_resolve_to_the_one_that_the_flow_takes() {
+        let r = router("ip route add 20.0.0.0/8 via 10.1.0.2 via 10.1.0.3");
+        let mut pool = Pool::new(2).unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for port in 0..64 {
+            let frame = udp("20.1.1.1", port);
+            let b = pool.packet_from(&frame[14..], 0).unwrap();
+            let hash = flow_hash4(&pool, b);
+            pool.free(b);
+            let lb = r.engine.shared.load_balances.get_control(0).unwrap();
+            let adj = lb.pick(hash).index();
+            let want = r.engine.shared.adjacencies.get_control(adj).unwrap();
+            let (_, hop, ..) = resolved(&r, &frame).unwrap();
+            assert_eq!(hop, want.next_hop_ip4().to_string());
+            seen.insert(hop);
+        }
+        assert_eq!(seen.len(), 2);
+    }
+
+    #[test]
+    fn labels_are_followed_and_cross_connects_are_not_routes() {
+        let mut r = router(
+            "mpls table add 0\nmpls local-label add 16 eos via 10.1.0.2 pg1 out-labels 17\n\
+             mpls local-label add 18 eos via ip4-lookup-in-table 0",
+        );
+        let labelled = |label: u32| {
+            let b = ethernet().mpls(label);
+            let b = b.ipv4([10, 0, 0, 9].into(), [10, 1, 0, 3].into());
+            b.udp(1, 2).payload_len(20).build()
+        };
+        let hop = |r: &Router, l| resolved(r, &labelled(l)).map(|x| (x.0, x.1));
+        assert_eq!(hop(&r, 16), Some((2, "10.1.0.2".into())));
+        assert_eq!(hop(&r, 18), Some((2, "0.0.0.0".into())));
+        assert_eq!(hop(&r, 19), None);
+        r.run_line("set interface l2 xconnect pg0 pg1", false)
+            .unwrap();
+        assert_eq!(hop(&r, 16), None);
+    }
+
+    #[test]
+    fn cut_and_foreign_headers_do_no_harm() {
+        let r = router("ip route add 20.0.0.0/8 via 10.1.0.2");
+        let frame = udp("20.1.1.1", 1);
+        for n in 0..34 {
+            assert_eq!(resolved(&r, &frame[..n]), None, "{n} bytes");
+        }
+        assert!(resolved(&r, &frame[..34]).is_some());
+        assert_eq!(resolved(&r, &[0; 64]), None);
+    }
+
+    #[test]
+    fn interfaces_are_reported_with_what_is_set() {
+        let r = router("sflow enable pg0 sampling-rate 100\nset interface promiscuous on pg1");
+        let all = r.sflow.view.interfaces();
+        let got: Vec<_> = all
+            .iter()
+            .map(|i| {
+                (
+                    i.name.as_str(),
+                    i.if_index,
+                    i.admin_up,
+                    i.sflow,
+                    i.rate,
+                    i.promiscuous,
+                )
+            })
+            .collect();
+        assert_eq!(
+            got,
+            [
+                ("pg0", 1, true, true, 100, false),
+                ("pg1", 2, true, false, 0, true)
+            ]
+        );
+        let own: Vec<String> = r
+            .sflow
+            .view
+            .addresses()
+            .iter()
+            .map(|c| c.address.to_string())
+            .collect();
+        assert_eq!(own, ["10.0.0.1", "10.1.0.1", "2001:db8::1"]);
+    }
+}

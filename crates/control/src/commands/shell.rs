@@ -7,6 +7,9 @@ use crate::engine::EngineConfig;
 use crate::error::{Error, Result};
 use crate::router::Router;
 
+/// Lines of a file executed before workers have their turn.
+const LINES_PER_TURN: usize = 256;
+
 /// The names of a router at this moment.
 struct RouterNames<'a>(&'a Router);
 
@@ -51,12 +54,40 @@ impl Router {
     /// # Errors
     /// Names the line that failed.
     pub fn run_script(&mut self, text: &str, origin: &str) -> Result<String> {
-        let mut lines = Vec::new();
+        // A script that cannot be read to its end is not begun.
         for line in Script::new(text) {
-            let line = line.map_err(|e| Error::Parse(format!("{origin}: {}", e.render())))?;
-            lines.push((format!("{origin}:{}", line.number), line.text.to_owned()));
+            line.map_err(|e| Error::Parse(format!("{origin}: {}", e.render())))?;
         }
-        execute_lines(self, &lines)
+        let lines = Script::new(text).filter_map(std::result::Result::ok);
+        let place = |number: usize| format!("{origin}:{number}");
+        self.run_lines(lines.map(|l| (l.number, l.text)), place)
+    }
+
+    /// Executes lines, each with what `place` makes its place of, whole or not at all.
+    fn run_lines<'l, P>(
+        &mut self,
+        lines: impl Iterator<Item = (P, &'l str)>,
+        place: impl Fn(P) -> String,
+    ) -> Result<String> {
+        self.atomically(|r| {
+            let mut printed = String::new();
+            for (n, (at, line)) in lines.enumerate() {
+                let output = r.run_line(line, false).map_err(|e| {
+                    Error::Parse(format!("{}: `{}`: {e}", place(at), shortened(line)))
+                })?;
+                if let Output::Text(text) = output {
+                    printed.push_str(&text);
+                    if !text.is_empty() && !text.ends_with('\n') {
+                        printed.push('\n');
+                    }
+                }
+                // Neighbours should not have to wait for the end of a long file.
+                if n % LINES_PER_TURN == LINES_PER_TURN - 1 {
+                    r.turn();
+                }
+            }
+            Ok(printed)
+        })
     }
 }
 
@@ -65,21 +96,8 @@ impl Router {
 /// # Errors
 /// Names the place and the command that failed.
 pub fn execute_lines(router: &mut Router, lines: &[(String, String)]) -> Result<String> {
-    router.atomically(|r| {
-        let mut printed = String::new();
-        for (origin, line) in lines {
-            let output = r
-                .run_line(line, false)
-                .map_err(|e| Error::Parse(format!("{origin}: `{}`: {e}", shortened(line))))?;
-            if let Output::Text(text) = output {
-                printed.push_str(&text);
-                if !text.is_empty() && !text.ends_with('\n') {
-                    printed.push('\n');
-                }
-            }
-        }
-        Ok(printed)
-    })
+    let each = lines.iter().map(|(at, line)| (at, line.as_str()));
+    router.run_lines(each, Clone::clone)
 }
 
 /// Executes lines on a model of a router that starts empty with this configuration: says what would be

@@ -96,6 +96,25 @@ fn all_patterns_compile_and_every_command_has_help() {
 }
 
 #[test]
+fn the_reference_page_is_what_the_table_says() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join("docs/reference/commands.md");
+    let want = format!(
+        "# Commands\n\nMade from the table that the router itself reads. Words can be abbreviated as long as they \
+         are not ambiguous; `?` explains what may follow, and `--json` gives the answer of a `show` as data.\n\n{}",
+        table().unwrap().markdown()
+    );
+    if std::env::var_os("PARSHALL_BLESS").is_some() {
+        std::fs::write(&path, &want).unwrap();
+    }
+    let have = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        have == want,
+        "docs/reference/commands.md is out of date: PARSHALL_BLESS=1 cargo test -p parshall-control writes it"
+    );
+}
+
+#[test]
 fn interfaces_as_vpp_shows_them() {
     let mut r = router();
     script(&mut r, TWO);

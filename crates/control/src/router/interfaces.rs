@@ -2,7 +2,7 @@
 
 use parshall_counters::IfTotals;
 use parshall_device::Queues;
-use parshall_graph::WorkerCommand;
+use parshall_graph::{NodeId, WorkerCommand};
 
 use super::Router;
 use crate::adjacency::LinkInfo;
@@ -52,6 +52,7 @@ impl Router {
         if self.interfaces.find(&name).is_ok() {
             return Err(Error::InterfaceExists(name));
         }
+        let node = self.engine.node(spec.kind.input_node())?;
         let made = self.factory.make(&spec, instance)?;
         let mut device = made.device;
         let workers = self.engine.workers();
@@ -80,20 +81,14 @@ impl Router {
             ..Interface::local0()
         };
         self.interfaces.insert(interface);
-        self.hand_out(index, queues)?;
+        self.hand_out(index, node, queues);
         self.link_changed(index);
         Ok(name)
     }
 
     /// Gives workers the queues of a new interface.
-    fn hand_out(&mut self, index: u32, queues: Queues) -> Result<()> {
+    fn hand_out(&mut self, index: u32, node: NodeId, queues: Queues) {
         let workers = self.engine.workers();
-        let input = self
-            .interfaces
-            .get(index)
-            .and_then(|i| i.spec.as_ref())
-            .map_or("loopback-input", |s| s.kind.input_node());
-        let node = self.engine.node(input)?;
         let max_frame = self.interfaces.get(index).map_or(0, |i| i.max_frame);
         for (worker, queue) in queues.tx.into_iter().enumerate() {
             let up = false;
@@ -125,7 +120,6 @@ impl Router {
             };
             self.engine.tell(worker, command);
         }
-        Ok(())
     }
 
     /// The worker with the fewest receive queues.
@@ -243,18 +237,11 @@ impl Router {
         if i.up == up {
             return Ok(());
         }
-        if up && let Some(d) = i.device.as_mut() {
-            d.set_admin(true)?;
+        if let Some(d) = i.device.as_mut() {
+            d.set_admin(up)?;
         }
         i.up = up;
         self.tell_state(index);
-        let device = self
-            .interfaces
-            .get_mut(index)
-            .and_then(|i| i.device.as_mut());
-        if !up && let Some(d) = device {
-            d.set_admin(false)?;
-        }
         self.link_changed(index);
         self.rib.interface_changed(&mut self.forwarding, index);
         if up {

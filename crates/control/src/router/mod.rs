@@ -36,6 +36,9 @@ use crate::path::{Path, Via};
 use crate::prefix::{Family, IpNet};
 use crate::rib::{Objects, Rib, Source};
 
+/// How often links are looked at, in ns.
+const LINK_PERIOD: u64 = 2_000_000_000;
+
 /// How to take one step back.
 type Undo = Box<dyn FnOnce(&mut Router) -> Result<()> + Send>;
 
@@ -82,6 +85,10 @@ pub struct Router {
     /// Files being executed, one inside the other.
     pub(crate) exec_depth: usize,
     pub(crate) stop: bool,
+    /// It was shut down.
+    is_down: bool,
+    /// When the links were last looked at.
+    links_seen: u64,
     now: u64,
     /// Packets received when last looked, and when that changed.
     traffic: (u64, Instant),
@@ -142,6 +149,8 @@ impl Router {
             undoing: false,
             exec_depth: 0,
             stop: false,
+            is_down: false,
+            links_seen: 0,
             now: monotonic_ns(),
             traffic: (0, Instant::now()),
         };
@@ -229,10 +238,19 @@ impl Router {
         let busy = self.handle_events();
         self.age_neighbors();
         self.collect_traces();
+        self.look_at_links();
         self.reap_capture();
         self.engine.collect();
         self.forwarding.reclaim();
         busy
+    }
+
+    /// Shows the agent which links are there, now and then: nobody tells when that changes.
+    fn look_at_links(&mut self) {
+        if self.sflow.is_running() && self.now.saturating_sub(self.links_seen) > LINK_PERIOD {
+            self.links_seen = self.now;
+            self.publish_view();
+        }
     }
 
     /// How long the next turn may wait: short while packets flow, so that nobody waits long for a
@@ -257,6 +275,9 @@ impl Router {
     /// Ends everything in order: what the agent still has is sent, workers end, devices are released.
     pub fn shut_down(&mut self) {
         self.stop = true;
+        if std::mem::replace(&mut self.is_down, true) {
+            return;
+        }
         self.stop_capture();
         let names: Vec<u32> = self.interfaces.iter().map(|i| i.index).collect();
         for index in names {

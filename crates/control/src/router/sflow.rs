@@ -53,6 +53,10 @@ impl SflowState {
     pub fn status(&self) -> Option<AgentStatus> {
         self.agent.as_ref()?.status().ok()
     }
+    /// Whether the agent runs.
+    pub fn is_running(&self) -> bool {
+        self.agent.is_some()
+    }
     /// Sends what the agent has left and ends it.
     pub fn shut_down(&mut self) {
         if let Some(agent) = self.agent.take() {
