@@ -2,8 +2,29 @@
 //!
 //! The first packet for a neighbour asks control to resolve it, and so does a later one now and then.
 //! Control's answer releases the packets or drops them; without an answer they time out.
+//!
+//! A released packet usually goes through the lookup again, for routes may have changed. A packet that got
+//! or lost a label has no way back there: it goes on along its adjacency.
 
-use parshall_buffer::BufferIndex;
+use parshall_buffer::{BufferIndex, Flags, IF_NONE};
+use parshall_counters::DropReason;
+use parshall_fib::{Dpo, DpoKind, LinkType};
+use parshall_graph::{Ctx, DROP};
+
+use crate::icmp_error::{IcmpAsk, ask};
+use crate::state::Shared;
+
+/// Verdicts of the two nodes that hold packets: their next nodes stand in the same order.
+pub mod next {
+    /// The lookup of the family.
+    pub const LOOKUP: u16 = 0;
+    /// Its ICMP error node.
+    pub const ICMP_ERROR: u16 = 1;
+    /// Its rewrite node.
+    pub const REWRITE: u16 = 2;
+    /// The output of labelled packets.
+    pub const MPLS_OUTPUT: u16 = 3;
+}
 
 /// Neighbours packets may wait for at once, per worker.
 const NEIGHBORS: usize = 512;
@@ -21,6 +42,47 @@ struct Waiting<A> {
     remind: u64,
     count: usize,
     packets: [BufferIndex; PER_NEIGHBOR],
+}
+
+/// Where a packet goes on once its neighbour is known. To be asked when it comes: later its adjacency may
+/// be another's.
+pub fn way_on(shared: &Shared, cx: &Ctx<'_>, b: BufferIndex) -> u16 {
+    let m = cx.pool.meta(b);
+    let popped = m.mpls_ttl != 0 && m.table == IF_NONE && !m.flags.has(Flags::ORIGINATED);
+    match link(shared, cx, b) {
+        Some(LinkType::Mpls) => next::MPLS_OUTPUT,
+        Some(_) if popped => next::REWRITE,
+        _ => next::LOOKUP,
+    }
+}
+
+/// What the adjacency of a packet carries, when it has one.
+fn link(shared: &Shared, cx: &Ctx<'_>, b: BufferIndex) -> Option<LinkType> {
+    let dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
+    if dpo.kind() != DpoKind::Adjacency {
+        return None;
+    }
+    let adj = shared.adjacencies.get(dpo.index(), cx.rcu)?;
+    Some(adj.link())
+}
+
+/// Sends a held packet on; its scratch word has the way. `same` says whether its adjacency, if it has one,
+/// still leads to the neighbour it waited for.
+pub fn resume(shared: &Shared, cx: &mut Ctx<'_>, b: BufferIndex, same: bool) {
+    let way = cx.pool.meta(b).scratch[0] as u16;
+    let labelled = link(shared, cx, b) == Some(LinkType::Mpls);
+    if way == next::LOOKUP || same && labelled == (way == next::MPLS_OUTPUT) {
+        return cx.emit(way, b);
+    }
+    cx.pool.meta_mut(b).reason = DropReason::NoAdjacency.code();
+    cx.emit(DROP, b);
+}
+
+/// Drops a held packet whose neighbour did not resolve, with an error where it may have one.
+pub fn give_up(cx: &mut Ctx<'_>, b: BufferIndex, error: IcmpAsk) {
+    let labelled = cx.pool.meta(b).scratch[0] as u16 == next::MPLS_OUTPUT;
+    ask(cx, b, DropReason::UnresolvedNeighbor, error);
+    cx.emit(if labelled { DROP } else { next::ICMP_ERROR }, b);
 }
 
 /// What became of a packet offered to the hold.

@@ -246,6 +246,42 @@ fn a_labelled_packet_whose_neighbour_is_gone_is_dropped_in_silence() {
 }
 
 #[test]
+fn a_labelled_packet_whose_adjacency_is_removed_is_not_looked_up() {
+    let mut lab = Lab::new();
+    let next = lab.incomplete4(2, LinkType::Mpls, host4(2));
+    tunnel(&lab, &[17], TtlMode::Uniform, next);
+    lab.send(1, &ip4(to_router(1), 64).build());
+    lab.shared.adjacencies.remove(next.index()).unwrap();
+    assert!(lab.tell("ip4-arp", HOP).is_empty());
+    assert_eq!(lab.drops(), [("ip4-arp".into(), "no_adjacency", 1)]);
+}
+
+#[test]
+fn an_error_about_a_popped_packet_waits_like_any_other() {
+    // It carries the marks of the popped label, and yet is looked up when its neighbour is known.
+    let mut lab = Lab::new();
+    let asker = [10, 0, 1, 60];
+    let next = lab.adj4(2, host4(2), MTU);
+    lab.label(16, true, lab.dispose(Payload::Ip4, TtlMode::Uniform, next));
+    let probe = |link: PacketBuilder| link.ipv4(asker.into(), far4(2)).ttl(1).udp(1, 2).build();
+    assert!(lab.send(1, &probe(to_router(1).mpls(16))).is_empty());
+    assert_eq!(lab.held(), 1);
+    lab.route4("10.0.1.60/32", lab.adj4(1, host4(1), MTU));
+    let error = error4(
+        1,
+        asker.into(),
+        (11, 0, 0),
+        &probe(PacketBuilder::bare()),
+        1,
+    );
+    let resolved = HoldMessage::Resolved {
+        if_index: 1,
+        ip: asker,
+    };
+    assert_eq!(lab.tell("ip4-arp", resolved), [(1, error)]);
+}
+
+#[test]
 fn popped_packets_wait_and_go_on_along_their_binding() {
     // The router in the middle of a tunnel has no route for what is inside.
     let mut lab = Lab::new();

@@ -1,0 +1,436 @@
+//! A router with random routes, its links, and its control side.
+
+use std::sync::{Arc, Mutex};
+
+use parshall_buffer::IF_NONE;
+use parshall_counters::WorkerCounters;
+use parshall_fib::{
+    Adjacency, Disposition, Dpo, DpoKind, Imposition, LinkType, LoadBalance, Path, Payload, TtlMode,
+};
+use parshall_graph::harness::{Harness, Sent};
+use parshall_graph::{Graph, Limits};
+use parshall_nodes::{
+    Event, HoldMessage, IfAddresses, IfTable, IfView, NodeOutputs, SflowSettings, Shared,
+    TableLimits, build, graph, if_flags,
+};
+
+use crate::corpus::{frames, router_mac, router4, router6};
+use crate::link::{CROSS, Link};
+use crate::mutate::Rng;
+
+const INTERFACES: u32 = 12;
+const LIMITS: Limits = Limits {
+    interfaces: INTERFACES as usize,
+};
+/// Packet buffers: in some worlds they run out.
+const BUFFERS: [usize; 4] = [8192, 8192, 2048, 600];
+const TABLES: u32 = 4;
+
+/// A router and everything around it.
+pub struct World {
+    rng: Rng,
+    shared: Arc<Shared>,
+    graph: Arc<Graph>,
+    harness: Harness,
+    out: NodeOutputs,
+    now: u64,
+    turns: u64,
+    bad: Arc<Mutex<Vec<Sent>>>,
+}
+
+impl World {
+    /// The world of a seed.
+    pub fn new(seed: u64) -> World {
+        let shared = Shared::new(TableLimits {
+            adjacencies: 256,
+            load_balances: 64,
+            impositions: 128,
+            dispositions: 128,
+            tables: 8,
+            table_bytes: 1 << 24,
+        })
+        .unwrap();
+        let graph = Arc::new(graph(LIMITS).unwrap());
+        let (nodes, out) = build(&shared, LIMITS, seed);
+        let reader = shared.domain.register().unwrap();
+        let mut rng = Rng::new(seed);
+        let buffers = *rng.pick(&BUFFERS);
+        let harness = Harness::new(graph.clone(), nodes, buffers, reader).unwrap();
+        let mut world = World {
+            rng,
+            shared,
+            graph,
+            harness,
+            out,
+            now: 1_000_000_000,
+            turns: 0,
+            bad: Arc::default(),
+        };
+        world.make_objects();
+        world.make_routes();
+        world.make_interfaces();
+        world.connect();
+        world
+    }
+
+    /// What its worker counted so far.
+    pub fn counters(&self) -> &WorkerCounters {
+        &self.harness.dispatcher.counters
+    }
+
+    fn make_interfaces(&mut self) {
+        let views = (0..INTERFACES).map(|n| {
+            let all = if_flags::EXISTS | if_flags::UP | if_flags::IP4 | if_flags::IP6;
+            let (flags, peer) = match n {
+                0 | 10 => (0, IF_NONE),
+                4 => (all, IF_NONE),
+                5 => (all & !if_flags::IP6 | if_flags::MPLS, IF_NONE),
+                6 => (all | if_flags::XCONNECT, 7),
+                7 => (all | if_flags::XCONNECT, 6),
+                8 => (all | if_flags::XCONNECT, IF_NONE),
+                11 => (all | if_flags::MPLS | if_flags::PROMISC, IF_NONE),
+                _ => (all | if_flags::MPLS, IF_NONE),
+            };
+            let view = IfView {
+                flags,
+                peer,
+                ip4_table: if n == 3 { 1 } else { 0 },
+                ip6_table: if n == 3 { 1 } else { 0 },
+                mac: IfView::mac_word(router_mac(n).0),
+                mtu: 1500,
+            };
+            // Interface 2 has no address of its own.
+            let addresses = match n {
+                0 | 2 | 10 => IfAddresses::default(),
+                _ => IfAddresses {
+                    ip4: vec![(router4(n), 24)],
+                    ip6: vec![(router6(n), 64)],
+                    link_local: Some(router_mac(n).link_local()),
+                },
+            };
+            (view, addresses)
+        });
+        let table = IfTable::new(views);
+        self.shared.interfaces.publish(&self.shared.domain, table);
+    }
+
+    fn connect(&mut self) {
+        let corpus = Arc::new(frames(&mut self.rng, 2000));
+        for n in 1..INTERFACES {
+            let max_frame = *self.rng.pick(&[1514, 1514, 9018, 400]);
+            let rng = Rng::new(self.rng.next());
+            let link = Link::new(n, rng, corpus.clone(), self.bad.clone());
+            self.harness.set_rx("pg-input", n, Box::new(link.clone()));
+            if n != 5 {
+                self.harness.set_tx(n, Box::new(link), max_frame);
+            }
+        }
+        // Nobody can send on interface 9 now.
+        self.harness.set_up(9, false);
+        for n in 1..INTERFACES {
+            for feature in ["sflow", "pcap-rx", "pcap-tx", "pcap-drop"] {
+                let on = self.rng.one_in(4);
+                self.graph.set_feature(feature, n, on).unwrap();
+            }
+            let mut settings = SflowSettings {
+                if_index: n,
+                rate: 1 + self.rng.below(100) as u32,
+                header_bytes: 128,
+            };
+            self.message("sflow", &mut settings);
+        }
+    }
+
+    fn message(&mut self, node: &str, message: &mut (dyn std::any::Any + Send)) {
+        let id = self.graph.node(node).unwrap();
+        let d = &mut self.harness.dispatcher;
+        d.now = self.now;
+        d.message(id, message);
+        d.run();
+    }
+
+    /// One turn of the worker, and what control does meanwhile; then everything must add up.
+    pub fn turn(&mut self) {
+        self.turns += 1;
+        self.now += self.rng.next() % 50_000_000;
+        if self.rng.one_in(64) {
+            self.now += 6_000_000_000;
+        }
+        if self.rng.one_in(8) {
+            let input = self.graph.node("pg-input").unwrap();
+            self.harness.dispatcher.trace(input, 20);
+        }
+        let d = &mut self.harness.dispatcher;
+        d.reader.quiescent();
+        d.turn(self.now);
+        self.answer_events();
+        if self.rng.one_in(16) {
+            self.change_something();
+        }
+        self.drain();
+        self.check();
+    }
+
+    fn check(&self) {
+        if let Err(what) = self.harness.conserved() {
+            panic!("turn {}: {what}", self.turns);
+        }
+        if let Some((n, bytes)) = self.bad.lock().unwrap().first() {
+            let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+            panic!("turn {}: sent on interface {n}: {hex}", self.turns);
+        }
+    }
+
+    fn drain(&mut self) {
+        while self.harness.trace.pop().is_some() {}
+        while self.out.samples.read(|_| ()).is_some() {}
+        for ring in &mut self.out.captures {
+            while ring.read(|_| ()).is_some() {}
+        }
+    }
+
+    /// What the neighbours say: they are there, they are not, nothing.
+    fn answer_events(&mut self) {
+        let rings = self.out.events.iter_mut();
+        let events: Vec<Event> = rings
+            .flat_map(|ring| std::iter::from_fn(|| ring.pop()))
+            .collect();
+        for event in events {
+            let resolved = match self.rng.below(4) {
+                0 => continue,
+                1 => false,
+                _ => true,
+            };
+            match event {
+                Event::Wanted4 { if_index, ip } => {
+                    self.message("ip4-arp", &mut answer(resolved, if_index, ip));
+                }
+                Event::Wanted6 { if_index, ip } => {
+                    let mut answer = answer(resolved, if_index, ip);
+                    self.message("ip6-discover-neighbor", &mut answer);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Control changes the forwarding while packets wait in the queues.
+    fn change_something(&mut self) {
+        match self.rng.below(3) {
+            0 => {
+                let index = self.rng.below(100) as u32;
+                let adj = self.adjacency(LinkType::Ip4);
+                // An index that is not in use cannot be replaced.
+                let _ = self.shared.adjacencies.replace(index % 20, adj);
+                if self.rng.one_in(8) {
+                    let _ = self.shared.adjacencies.remove(index);
+                }
+            }
+            1 => self.make_routes(),
+            _ => {
+                let up = self.rng.one_in(2);
+                let n = 1 + self.rng.below(INTERFACES as usize - 1) as u32;
+                self.harness.set_up(n, up || n < 4);
+            }
+        }
+    }
+
+    /// Lets everything that waits run out; then every buffer must be back.
+    pub fn end(&mut self) {
+        for n in 1..INTERFACES {
+            self.harness.set_up(n, false);
+        }
+        // Twice: an error about a packet that waited in vain may wait itself, but there is none about it.
+        for _ in 0..2 {
+            self.now += 10_000_000_000;
+            self.harness.dispatcher.turn(self.now);
+            self.check();
+        }
+        let d = &self.harness.dispatcher;
+        assert_eq!(d.counters.held.get(), 0);
+        assert_eq!(d.pool.available(), d.pool.capacity());
+    }
+
+    fn make_objects(&mut self) {
+        for i in 0..60 {
+            let link = [LinkType::Ip4, LinkType::Ip6, LinkType::Mpls][i / 20];
+            let adj = self.adjacency(link);
+            self.shared.adjacencies.insert(adj).unwrap();
+        }
+        for i in 0..60 {
+            let payload = [Payload::Ip4, Payload::Ip6, Payload::Mpls][i / 20];
+            let labels: Vec<u32> = (0..=self.rng.below(4))
+                .map(|_| self.rng.below(1 << 20) as u32)
+                .collect();
+            let mode = *self.rng.pick(&[TtlMode::Uniform, TtlMode::Pipe]);
+            let next = match self.rng.below(8) {
+                0 => Dpo::new(DpoKind::LoadBalance, 4 + self.rng.below(2) as u32),
+                1 => Dpo::new(DpoKind::Adjacency, 200),
+                _ => Dpo::new(DpoKind::Adjacency, 40 + self.rng.below(20) as u32),
+            };
+            let made = Imposition::new(&labels, payload, mode, 255, 3, next).unwrap();
+            self.shared.impositions.insert(made).unwrap();
+        }
+        // The first three are made with the tables.
+        for i in 0..60 {
+            let payload = [Payload::Ip4, Payload::Ip6, Payload::Mpls][i / 20];
+            let mode = *self.rng.pick(&[TtlMode::Uniform, TtlMode::Pipe]);
+            let next = match (payload, self.rng.below(4)) {
+                (Payload::Ip4, 0..2) => self.to(DpoKind::LookupIp4, 0, TABLES + 1),
+                (Payload::Ip6, 0..2) => self.to(DpoKind::LookupIp6, 0, TABLES + 1),
+                (Payload::Mpls, 0..2) => Dpo::new(DpoKind::LookupMpls, 0),
+                (Payload::Ip4, 2) => self.to(DpoKind::LoadBalance, 0, 2),
+                (Payload::Ip6, 2) => self.to(DpoKind::LoadBalance, 2, 2),
+                (Payload::Mpls, 2) => self.to(DpoKind::LoadBalance, 4, 2),
+                (Payload::Ip4, _) => self.to(DpoKind::Adjacency, 0, 20),
+                (Payload::Ip6, _) => self.to(DpoKind::Adjacency, 20, 20),
+                (Payload::Mpls, _) => self.to(DpoKind::Adjacency, 40, 20),
+            };
+            let made = Disposition {
+                payload,
+                mode,
+                next,
+            };
+            self.shared.dispositions.insert(made).unwrap();
+        }
+        for i in 0..6u32 {
+            let paths: Vec<_> = (0..4)
+                .map(|_| Path {
+                    dpo: self.to(DpoKind::Adjacency, i / 2 * 20, 20),
+                    weight: 1,
+                })
+                .collect();
+            let made = LoadBalance::new(&paths).unwrap();
+            self.shared.load_balances.insert(made).unwrap();
+        }
+    }
+
+    /// An object of `kind` with one of `count` indices from `from` on.
+    fn to(&mut self, kind: DpoKind, from: u32, count: u32) -> Dpo {
+        Dpo::new(kind, from + self.rng.below(count as usize) as u32)
+    }
+
+    fn adjacency(&mut self, link: LinkType) -> Adjacency {
+        let mut n = 1 + self.rng.below(INTERFACES as usize - 1) as u32;
+        if CROSS.contains(&n) {
+            n = 1;
+        }
+        let mtu = *self
+            .rng
+            .pick(&[1500, 1500, 1500, 9000, 1280, 576, 68, 30, 0]);
+        let host = self.rng.below(256) as u8;
+        let six = match link {
+            LinkType::Ip4 => false,
+            LinkType::Ip6 => true,
+            LinkType::Mpls => self.rng.one_in(4),
+        };
+        let adj = if six {
+            let hop = [
+                0x20, 1, 0xD, 0xB8, 0, 200, 0, n as u8, 0, 0, 0, 0, 0, 0, 0, host,
+            ];
+            Adjacency::incomplete_ip6(n, link, mtu, hop.into())
+        } else {
+            Adjacency::incomplete_ip4(n, link, mtu, [10, 200, n as u8, host].into())
+        };
+        if self.rng.one_in(4) {
+            return adj;
+        }
+        let ethertype: [u8; 2] = match link {
+            LinkType::Ip4 => [0x08, 0x00],
+            LinkType::Ip6 => [0x86, 0xDD],
+            LinkType::Mpls => [0x88, 0x47],
+        };
+        let header = [&[2, 0, 0, 0, 1, n as u8][..], &router_mac(n).0, &ethertype].concat();
+        adj.with_rewrite(&header).unwrap()
+    }
+
+    /// What a route of a family leads to: `group` is 0 for IPv4, 1 for IPv6.
+    fn route(&mut self, group: u32) -> Dpo {
+        let look = [DpoKind::LookupIp4, DpoKind::LookupIp6][group as usize];
+        match self.rng.below(20) {
+            0..8 => self.to(DpoKind::Adjacency, group * 20, 20),
+            8 => self.to(DpoKind::LoadBalance, group * 2, 2),
+            9 => self.to(DpoKind::Glean, 0, INTERFACES),
+            10 => self.to(DpoKind::Receive, 1, 3),
+            11 => Dpo::BLACKHOLE,
+            12 => Dpo::PROHIBIT,
+            13 => Dpo::UNREACHABLE,
+            14 | 15 => self.to(DpoKind::MplsImpose, group * 20, 20),
+            16 => self.to(look, 0, TABLES + 2),
+            17 => Dpo::new(DpoKind::MplsPop, 3),
+            18 => Dpo::MISS,
+            _ => Dpo::new(DpoKind::Adjacency, 255),
+        }
+    }
+
+    fn make_routes(&mut self) {
+        for _ in self.shared.ip4.len()..TABLES as usize {
+            self.shared.ip4.create().unwrap();
+            self.shared.ip6.create().unwrap();
+        }
+        for table in 0..TABLES {
+            for net in 0..64 {
+                let (four, six) = (self.route(0), self.route(1));
+                self.set4(table, &format!("10.{net}.0.0/16"), four);
+                self.set6(table, &format!("2001:db8:{net:x}::/48"), six);
+            }
+            for n in 1..INTERFACES {
+                let glean = Dpo::new(DpoKind::Glean, n);
+                self.set4(table, &format!("10.200.{n}.0/24"), glean);
+                self.set6(table, &format!("2001:db8:c8:{n:x}::/64"), glean);
+                let own = Dpo::new(DpoKind::Receive, n);
+                self.set4(table, &format!("10.200.{n}.1/32"), own);
+                self.set6(table, &format!("2001:db8:c8:{n:x}::1/128"), own);
+            }
+            if self.rng.one_in(2) {
+                let (four, six) = (self.route(0), self.route(1));
+                self.set4(table, "0.0.0.0/0", four);
+                self.set6(table, "::/0", six);
+            }
+        }
+        for label in 16..64 {
+            for bottom in [false, true] {
+                let dpo = self.binding();
+                let table = self.shared.mpls.get_control(0).unwrap();
+                table.set(label, bottom, dpo).unwrap();
+            }
+        }
+    }
+
+    /// What a label stands for.
+    fn binding(&mut self) -> Dpo {
+        match self.rng.below(16) {
+            0..6 => self.to(DpoKind::MplsImpose, 40, 20),
+            6..13 => self.to(DpoKind::MplsPop, 0, 63),
+            13 => self.to(DpoKind::LoadBalance, 0, 8),
+            14 => Dpo::BLACKHOLE,
+            _ => self.to(DpoKind::Adjacency, 0, 60),
+        }
+    }
+
+    fn set4(&self, table: u32, prefix: &str, dpo: Dpo) {
+        let table = self.shared.ip4.control(table).unwrap();
+        let prefix = prefix.parse().unwrap();
+        match dpo {
+            Dpo::MISS => drop(table.remove(prefix)),
+            dpo => drop(table.insert(prefix, dpo).unwrap()),
+        }
+    }
+
+    fn set6(&self, table: u32, prefix: &str, dpo: Dpo) {
+        let table = self.shared.ip6.control(table).unwrap();
+        let prefix = prefix.parse().unwrap();
+        match dpo {
+            Dpo::MISS => drop(table.remove(prefix)),
+            dpo => drop(table.insert(prefix, dpo).unwrap()),
+        }
+    }
+}
+
+fn answer<A>(resolved: bool, if_index: u32, ip: A) -> HoldMessage<A> {
+    if resolved {
+        HoldMessage::Resolved { if_index, ip }
+    } else {
+        HoldMessage::Failed { if_index, ip }
+    }
+}
