@@ -11,9 +11,9 @@ use parshall_nodes::Shared;
 
 use crate::adjacency::{AdjKey, AdjacencyTable};
 use crate::error::{Error, Result};
+use crate::objects::{Made, Objects};
 use crate::path::{Leg, Link, Payload, Target, Via};
 use crate::prefix::{Family, IpNet};
-use crate::rib::{Made, Objects};
 
 /// RFC 3032 section 2.1: "pop before you get here", never on the wire.
 const IMPLICIT_NULL: u32 = 3;

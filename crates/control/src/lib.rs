@@ -12,6 +12,7 @@ mod error;
 mod forwarding;
 mod interface;
 mod neighbor;
+mod objects;
 mod path;
 mod prefix;
 mod rib;

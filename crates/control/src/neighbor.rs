@@ -520,5 +520,4 @@ impl NeighborTable {
 }
 
 #[cfg(test)]
-#[path = "neighbor_tests.rs"]
 mod tests;

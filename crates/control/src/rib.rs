@@ -7,6 +7,8 @@
 //! What workers see is changed through [`Objects`]; an old object is released only after no route leads
 //! to it any more.
 
+mod walk;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,14 +16,12 @@ use std::sync::Arc;
 use parshall_fib::Dpo;
 
 use crate::error::{Error, Result};
-use crate::path::{Leg, Path, Payload, Share, Target, Via, merge, settle};
+use crate::objects::{Made, Objects};
+use crate::path::{Leg, Path, Payload, Share, Target, Via, settle};
 use crate::prefix::{Family, IpNet};
 
 /// Paths one route may have.
 pub const MAX_PATHS: usize = 64;
-/// Routes a path list is followed through, in a row and in all: what hangs deeper counts as a loop.
-const MAX_DEPTH: usize = 32;
-const MAX_STEPS: usize = 4096;
 
 /// Who asked for a route, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,58 +35,6 @@ pub enum Source {
 }
 
 const SOURCES: [Source; 3] = [Source::Interface, Source::Static, Source::Neighbor];
-
-/// The forwarding objects and tables that workers see.
-pub trait Objects {
-    /// Whether an interface can be sent on.
-    fn is_up(&self, if_index: u32) -> bool;
-    /// Makes what these legs (at least one) come to, in place of `old`. What it goes on using of `old`
-    /// it takes out of it; the rest is released later.
-    ///
-    /// # Errors
-    /// When a table is full; nothing is left behind.
-    fn make(&mut self, payload: Payload, legs: &[Leg], old: &mut Made) -> Result<Made>;
-    /// Gives back what [`make`](Self::make) made; no route leads there any more.
-    fn release(&mut self, made: Made);
-    /// Makes a table and says its index.
-    ///
-    /// # Errors
-    /// When there are too many.
-    fn add_table(&mut self, family: Family, id: u32) -> Result<u32>;
-    /// Takes an empty table away.
-    fn remove_table(&mut self, family: Family, index: u32);
-    /// Index of the table that a path looks up in.
-    fn table_index(&self, family: Family, id: u32) -> Option<u32>;
-    /// Sets a route.
-    ///
-    /// # Errors
-    /// When the table is full.
-    fn set_route(&mut self, family: Family, index: u32, net: IpNet, dpo: Dpo) -> Result<()>;
-    /// Takes a route out.
-    fn remove_route(&mut self, family: Family, index: u32, net: IpNet);
-    /// Sets a label.
-    ///
-    /// # Errors
-    /// When the table is full.
-    fn set_label(&mut self, label: u32, eos: bool, dpo: Dpo) -> Result<()>;
-    /// Takes a label out.
-    fn remove_label(&mut self, label: u32, eos: bool);
-}
-
-/// A forwarding object and what it holds on to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Made {
-    /// The object.
-    pub dpo: Dpo,
-    /// Adjacencies, each acquired once.
-    pub adjacencies: Vec<u32>,
-    /// Label stacks to push.
-    pub impositions: Vec<u32>,
-    /// What to do after a label was popped.
-    pub dispositions: Vec<u32>,
-    /// Load balance.
-    pub load_balance: Option<u32>,
-}
 
 /// Number of a path list.
 pub type ListId = usize;
@@ -493,16 +441,19 @@ impl Rib {
         let (shares, looped) = self.expand(o, &key);
         let legs = settle(&shares);
         let made = o.make(payload, &legs, &mut Made::default())?;
-        let key = Arc::new(key);
-        let list = PathList {
-            key: key.clone(),
+        Ok(self.insert_list(PathList {
+            key: Arc::new(key),
             legs,
             shares,
             looped,
             made,
             users: BTreeSet::new(),
             holds: 1,
-        };
+        }))
+    }
+
+    fn insert_list(&mut self, list: PathList) -> ListId {
+        let key = list.key.clone();
         let id = self.free.pop().unwrap_or(self.lists.len());
         if id == self.lists.len() {
             self.lists.push(None);
@@ -512,7 +463,7 @@ impl Rib {
             self.recursive.entry(hop).or_default().insert(id);
         }
         self.by_key.insert(key, id);
-        Ok(id)
+        id
     }
 
     /// Holds a list once less; what nobody holds is released.
@@ -628,93 +579,6 @@ impl Rib {
         }
         o.release(old);
     }
-
-    /// Follows the paths of a list to their ends. Never empty: without a way out it is "unreachable".
-    /// Says too whether there was a loop.
-    fn expand(&self, o: &dyn Objects, key: &ListKey) -> (Vec<Share>, bool) {
-        let mut walk = Walk {
-            rib: self,
-            o,
-            stack: Vec::new(),
-            steps: 0,
-            looped: false,
-        };
-        let mut shares = walk.list(key);
-        if shares.is_empty() {
-            shares.push(Share::whole(Target::Other(Via::Unreachable)));
-        }
-        shares.truncate(MAX_PATHS);
-        (shares, walk.looped)
-    }
-}
-
-/// A walk along the paths of a list, through the routes to its next hops.
-struct Walk<'a> {
-    rib: &'a Rib,
-    o: &'a dyn Objects,
-    /// The lists that led here.
-    stack: Vec<*const ListKey>,
-    steps: usize,
-    looped: bool,
-}
-
-impl Walk<'_> {
-    /// The ends of a list, their shares adding up to 1; none when all its paths are dead.
-    fn list(&mut self, key: &ListKey) -> Vec<Share> {
-        self.steps += 1;
-        let id = std::ptr::from_ref(key);
-        if self.stack.contains(&id) || self.stack.len() == MAX_DEPTH || self.steps > MAX_STEPS {
-            self.looped = true;
-            return Vec::new();
-        }
-        self.stack.push(id);
-        let mut alive = Vec::with_capacity(key.paths.len());
-        for path in &key.paths {
-            let ends = self.path(path, key.table);
-            if !ends.is_empty() {
-                alive.push((f64::from(path.weight.max(1)), ends));
-            }
-        }
-        self.stack.pop();
-        merge(alive)
-    }
-
-    fn path(&mut self, path: &Path, table: u32) -> Vec<Share> {
-        let mut ends = match path.via {
-            Via::Attached { if_index } if !self.o.is_up(if_index) => Vec::new(),
-            Via::NextHop {
-                ip,
-                if_index: Some(if_index),
-            } => self.neighbor(if_index, ip),
-            Via::NextHop { ip, if_index: None } => self.hop(ip, table),
-            other => vec![Share::whole(Target::Other(other))],
-        };
-        for end in &mut ends {
-            // The labels of the route to a next hop go outside those of the route that uses it.
-            end.labels.extend(&path.labels);
-            end.pipe |= path.pipe;
-        }
-        ends
-    }
-
-    fn neighbor(&self, if_index: u32, ip: IpAddr) -> Vec<Share> {
-        let up = self.o.is_up(if_index);
-        let end = || Share::whole(Target::Neighbor { if_index, ip });
-        up.then(end).into_iter().collect()
-    }
-
-    /// Goes on along the route to a next hop.
-    fn hop(&mut self, ip: IpAddr, table: u32) -> Vec<Share> {
-        let Some((_, list)) = self.rib.best_for(Family::of(ip), table, ip) else {
-            return Vec::new();
-        };
-        match list.key.paths.first().map(|p| p.via) {
-            Some(Via::Attached { if_index }) => self.neighbor(if_index, ip),
-            // An address of our own is nobody's next hop.
-            Some(Via::Receive { .. }) | None => Vec::new(),
-            Some(_) => self.list(&list.key),
-        }
-    }
 }
 
 fn family_of(payload: Payload) -> Option<Family> {
@@ -734,5 +598,4 @@ fn hops(key: &ListKey) -> impl Iterator<Item = (Family, u32, IpAddr)> {
 }
 
 #[cfg(test)]
-#[path = "rib_tests.rs"]
 mod tests;

@@ -18,8 +18,8 @@ use parshall_wire::{EtherType, Ipv4Packet, Ipv6Packet};
 use crate::engine::interface_totals;
 use crate::forwarding::Forwarding;
 use crate::interface::Interface;
+use crate::objects::Objects;
 use crate::prefix::Family;
-use crate::rib::Objects;
 
 /// Objects followed for one sample.
 const MAX_STEPS: usize = 16;

@@ -1,6 +1,5 @@
 //! Neighbours: showing, setting, ageing.
 
-use std::fmt::Write;
 use std::net::IpAddr;
 
 use parshall_command::{Args, CommandSpec, Mac};
@@ -100,31 +99,26 @@ fn show(r: &mut Router, args: &Args, cx: &Context, family: Family) -> Result<Out
             age_seconds: now.saturating_sub(n.updated) as f64 / 1e9,
         })
         .collect();
-    cx.show(&rows, |rows| {
-        let line = |age: &str, ip: &str, flags: &str, mac: &str, interface: &str| {
-            format!(
-                "{}{}{}{}{interface}",
-                centre(age, 15),
-                centre(ip, 40),
-                centre(flags, 6),
-                centre(mac, 20)
-            )
-        };
-        let mut out = line("Age", "IP", "Flags", "Ethernet", &centre("Interface", 24));
-        out.push('\n');
-        for n in rows {
-            let text = line(
-                &format!("{:.4}", n.age_seconds),
-                &n.ip.to_string(),
-                n.state.flags(),
-                n.mac.as_deref().unwrap_or("00:00:00:00:00:00"),
-                &n.interface,
-            );
-            // Writing to a String cannot fail.
-            let _ = writeln!(out, "{text}");
-        }
-        out
-    })
+    cx.show(&rows, |rows| print(rows))
+}
+
+fn print(rows: &[Shown]) -> String {
+    let line = |age: &str, ip: &str, flags: &str, mac: &str, interface: &str| {
+        let (age, ip) = (centre(age, 15), centre(ip, 40));
+        let (flags, mac) = (centre(flags, 6), centre(mac, 20));
+        format!("{age}{ip}{flags}{mac}{interface}\n")
+    };
+    let mut out = line("Age", "IP", "Flags", "Ethernet", &centre("Interface", 24));
+    for n in rows {
+        out.push_str(&line(
+            &format!("{:.4}", n.age_seconds),
+            &n.ip.to_string(),
+            n.state.flags(),
+            n.mac.as_deref().unwrap_or("00:00:00:00:00:00"),
+            &n.interface,
+        ));
+    }
+    out
 }
 
 #[derive(Serialize)]

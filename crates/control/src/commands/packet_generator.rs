@@ -162,28 +162,38 @@ fn show(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
         streams: r.stream_infos().into_iter().map(stream).collect(),
         sinks: r.interfaces.iter().filter_map(sink).collect(),
     };
-    cx.show(&shown, |s| {
-        let mut out = format!(
-            "{:<20}{:>9}{:>16}{:>12}{:>16}  Parameters\n",
-            "Name", "Enabled", "Count", "Limit", "Bytes"
+    cx.show(&shown, print)
+}
+
+fn print(s: &Shown) -> String {
+    let mut out = format!(
+        "{:<20}{:>9}{:>16}{:>12}{:>16}  Parameters\n",
+        "Name", "Enabled", "Count", "Limit", "Bytes"
+    );
+    for p in &s.streams {
+        let on = if p.enabled { "Yes" } else { "No" };
+        let limit = p.limit.map_or_else(|| "none".to_owned(), |l| l.to_string());
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(
+            out,
+            "{:<20}{on:>9}{:>16}{limit:>12}{:>16}  {} worker {}, rate {}, size {}-{}, {} variants",
+            p.name,
+            p.packets,
+            p.bytes,
+            p.interface,
+            p.worker,
+            p.rate,
+            p.min_size,
+            p.max_size,
+            p.variants
         );
-        for p in &s.streams {
-            let on = if p.enabled { "Yes" } else { "No" };
-            let limit = p.limit.map_or_else(|| "none".to_owned(), |l| l.to_string());
-            // Writing to a String cannot fail, here and below.
-            let _ = writeln!(
-                out,
-                "{:<20}{on:>9}{:>16}{limit:>12}{:>16}  {} worker {}, rate {}, size {}-{}, {} variants",
-                p.name, p.packets, p.bytes, p.interface, p.worker, p.rate, p.min_size, p.max_size, p.variants
-            );
-        }
-        for k in &s.sinks {
-            let _ = writeln!(
-                out,
-                "{}: swallowed {} packets, {} bytes",
-                k.interface, k.packets, k.bytes
-            );
-        }
-        out
-    })
+    }
+    for k in &s.sinks {
+        let _ = writeln!(
+            out,
+            "{}: swallowed {} packets, {} bytes",
+            k.interface, k.packets, k.bytes
+        );
+    }
+    out
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Context, Handler, Output, command};
 use crate::error::Result;
-use crate::router::Router;
+use crate::router::{Router, WorkerCounts};
 use crate::text::{bytes, centre, scientific};
 
 pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
@@ -102,9 +102,32 @@ pub(super) fn slot_name(r: &Router, slot: usize) -> Option<String> {
 fn worker_row(r: &Router, worker: usize, verbose: bool) -> ShownWorker {
     let since = r.baselines.runtime_since.unwrap_or(r.started);
     let seconds = since.elapsed().as_secs_f64().max(1e-9);
-    let counters = r.engine.counters().nth(worker);
-    let loops =
-        counters.map_or(0, |c| c.loops.get()) - r.baselines.loops.get(worker).copied().unwrap_or(0);
+    let before = r.baselines.workers.get(worker).copied();
+    let counts = r
+        .engine
+        .counters()
+        .nth(worker)
+        .map(|c| WorkerCounts::of(c).since(&before.unwrap_or_default()))
+        .unwrap_or_default();
+    let nodes = node_rows(r, worker, verbose);
+    let (calls, vectors) = nodes
+        .iter()
+        .fold((0, 0), |s, n| (s.0 + n.calls, s.1 + n.vectors));
+    ShownWorker {
+        worker,
+        cpu: r.engine.worker_config(worker).and_then(|c| c.cpu),
+        seconds,
+        loops_per_second: counts.loops as f64 / seconds,
+        vector_rate: vectors as f64 / (calls as f64).max(1.0),
+        nodes,
+        received: counts.received,
+        transmitted: counts.transmitted,
+        dropped: counts.dropped,
+        punted: counts.punted,
+    }
+}
+
+fn node_rows(r: &Router, worker: usize, verbose: bool) -> Vec<ShownNode> {
     let mut nodes = Vec::new();
     for slot in 0..r.engine.graph.slots() {
         let before = r.baselines.nodes.get(&(worker, slot)).copied();
@@ -123,22 +146,7 @@ fn worker_row(r: &Router, worker: usize, verbose: bool) -> ShownWorker {
         nodes.push(shown_node(name, input, &t));
     }
     nodes.sort_by(|a, b| a.node.cmp(&b.node));
-    let get = |f: fn(&parshall_counters::WorkerCounters) -> u64| counters.map_or(0, |c| f(c));
-    let (calls, vectors) = nodes
-        .iter()
-        .fold((0, 0), |s, n| (s.0 + n.calls, s.1 + n.vectors));
-    ShownWorker {
-        worker,
-        cpu: r.engine.worker_config(worker).and_then(|c| c.cpu),
-        seconds,
-        loops_per_second: loops as f64 / seconds,
-        vector_rate: vectors as f64 / (calls as f64).max(1.0),
-        nodes,
-        received: get(|c| c.received.get()),
-        transmitted: get(|c| c.transmitted.get()),
-        dropped: get(|c| c.dropped.get()),
-        punted: get(|c| c.punted.get()),
-    }
+    nodes
 }
 
 fn shown_node(node: String, input: bool, t: &NodeTotals) -> ShownNode {
@@ -430,7 +438,7 @@ fn clear_runtime(r: &mut Router, _: &Args, _: &Context) -> Result<Output> {
             }
         }
     }
-    r.baselines.loops = r.engine.counters().map(|c| c.loops.get()).collect();
+    r.baselines.workers = r.engine.counters().map(|c| WorkerCounts::of(c)).collect();
     r.baselines.runtime_since = Some(Instant::now());
     Ok(Output::Done)
 }

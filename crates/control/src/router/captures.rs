@@ -172,7 +172,13 @@ impl Router {
             tracing::error!("{e}");
         }
         match active.writer.finish() {
-            Ok(report) => self.captures.last = Some(report),
+            Ok(mut report) => {
+                // Behind the limit nothing was wanted any more.
+                if active.plan.limit != 0 && report.written >= active.plan.limit {
+                    report.lost = 0;
+                }
+                self.captures.last = Some(report);
+            }
             Err(e) => tracing::error!("{e}"),
         }
         self.captures.last.clone()

@@ -9,6 +9,7 @@ mod captures;
 mod interfaces;
 mod neighbors;
 mod routes;
+mod settings;
 mod sflow;
 mod streams;
 mod traces;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parshall_command::CommandTable;
-use parshall_counters::{DropReason, NodeTotals};
+use parshall_counters::{DropReason, NodeTotals, WorkerCounters};
 use parshall_graph::monotonic_ns;
 
 pub use captures::{CapturePlan, CaptureState};
@@ -32,9 +33,10 @@ use crate::error::Result;
 use crate::forwarding::Forwarding;
 use crate::interface::Interfaces;
 use crate::neighbor::{NeighborConfig, NeighborTable};
+use crate::objects::Objects;
 use crate::path::{Path, Via};
 use crate::prefix::{Family, IpNet};
-use crate::rib::{Objects, Rib, Source};
+use crate::rib::{Rib, Source};
 
 /// How often links are looked at, in ns.
 const LINK_PERIOD: u64 = 2_000_000_000;
@@ -45,6 +47,39 @@ type Undo = Box<dyn FnOnce(&mut Router) -> Result<()> + Send>;
 /// Routes an interface's addresses have made: table and prefix, and where they lead.
 type Connected = BTreeMap<(Family, u32, IpNet), Via>;
 
+/// What a worker has done as a whole.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct WorkerCounts {
+    pub loops: u64,
+    pub received: u64,
+    pub transmitted: u64,
+    pub dropped: u64,
+    pub punted: u64,
+}
+
+impl WorkerCounts {
+    /// As they are now.
+    pub fn of(c: &WorkerCounters) -> WorkerCounts {
+        WorkerCounts {
+            loops: c.loops.get(),
+            received: c.received.get(),
+            transmitted: c.transmitted.get(),
+            dropped: c.dropped.get(),
+            punted: c.punted.get(),
+        }
+    }
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &WorkerCounts) -> WorkerCounts {
+        WorkerCounts {
+            loops: self.loops.wrapping_sub(earlier.loops),
+            received: self.received.wrapping_sub(earlier.received),
+            transmitted: self.transmitted.wrapping_sub(earlier.transmitted),
+            dropped: self.dropped.wrapping_sub(earlier.dropped),
+            punted: self.punted.wrapping_sub(earlier.punted),
+        }
+    }
+}
+
 /// Counters when they were last cleared.
 #[derive(Default)]
 pub(crate) struct Baselines {
@@ -54,8 +89,8 @@ pub(crate) struct Baselines {
     pub drops: BTreeMap<(u16, DropReason), u64>,
     /// When `show runtime` was last cleared.
     pub runtime_since: Option<Instant>,
-    /// Loops of each worker then.
-    pub loops: Vec<u64>,
+    /// What each worker had counted then.
+    pub workers: Vec<WorkerCounts>,
 }
 
 /// The router.

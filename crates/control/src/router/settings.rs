@@ -1,0 +1,252 @@
+//! Settings of interfaces: state, sizes, Ethernet address, cross-connect, table, MPLS.
+
+use parshall_graph::WorkerCommand;
+
+use super::Router;
+use crate::adjacency::LinkInfo;
+use crate::error::{Error, Result};
+use crate::interface::{ETHERNET, MIN_MTU};
+use crate::prefix::Family;
+
+impl Router {
+    /// Brings an interface up or down.
+    ///
+    /// # Errors
+    /// When there is none of that name or the driver refuses.
+    pub fn set_state(&mut self, name: &str, up: bool) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        if i.up == up {
+            return Ok(());
+        }
+        if let Some(d) = i.device.as_mut() {
+            d.set_admin(up)?;
+        }
+        i.up = up;
+        self.tell_state(index);
+        self.link_changed(index);
+        self.rib.interface_changed(&mut self.forwarding, index);
+        if up {
+            self.announce(index);
+        } else {
+            self.forget_dynamic_neighbors(index);
+        }
+        let name = name.to_owned();
+        self.undo(move |r| r.set_state(&name, !up));
+        Ok(())
+    }
+
+    /// Tells workers whether an interface is up and what it carries.
+    pub(super) fn tell_state(&mut self, index: u32) {
+        let Some(i) = self.interfaces.get(index) else {
+            return;
+        };
+        let (up, max_frame) = (i.up, i.max_frame);
+        self.engine.tell_all(|_| WorkerCommand::SetInterface {
+            if_index: index,
+            up,
+            max_frame,
+        });
+    }
+
+    /// Shows everybody what an interface is now.
+    pub(super) fn link_changed(&mut self, index: u32) {
+        if let Some(i) = self.interfaces.get(index) {
+            let info = LinkInfo {
+                mac: i.mac,
+                mtu: u16::try_from(i.mtu).unwrap_or(u16::MAX),
+                up: i.up,
+            };
+            self.forwarding.adjacencies.set_link(
+                &self.engine.shared.adjacencies,
+                index,
+                Some(info),
+            );
+        }
+        self.publish();
+    }
+
+    /// Sets the largest IP packet (`packet_only`), or with it the largest frame of the device.
+    ///
+    /// # Errors
+    /// When it is out of range or the driver refuses.
+    pub fn set_mtu(&mut self, name: &str, mtu: u32, packet_only: bool) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let Some(i) = self.interfaces.get(index) else {
+            return Ok(());
+        };
+        let was = (i.mtu, i.max_frame);
+        let most = if packet_only {
+            i.max_frame.saturating_sub(ETHERNET)
+        } else {
+            u32::from(u16::MAX) - ETHERNET
+        };
+        if !(MIN_MTU..=most).contains(&mtu) {
+            return Err(Error::Interface {
+                name: name.into(),
+                why: format!("takes an MTU of {MIN_MTU} to {most} bytes, not {mtu}"),
+            });
+        }
+        let max_frame = if packet_only { was.1 } else { mtu + ETHERNET };
+        self.apply_sizes(index, mtu, max_frame)?;
+        self.undo(move |r| r.apply_sizes(index, was.0, was.1));
+        Ok(())
+    }
+
+    pub(super) fn apply_sizes(&mut self, index: u32, mtu: u32, max_frame: u32) -> Result<()> {
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        if i.max_frame != max_frame
+            && let Some(d) = i.device.as_mut()
+        {
+            d.set_max_frame(max_frame)?;
+        }
+        (i.mtu, i.max_frame) = (mtu, max_frame);
+        self.tell_state(index);
+        self.link_changed(index);
+        Ok(())
+    }
+
+    /// Sets the Ethernet address.
+    ///
+    /// # Errors
+    /// When it is a group's or the driver refuses.
+    pub fn set_mac(&mut self, name: &str, mac: [u8; 6]) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        if mac[0] & 1 != 0 || mac == [0; 6] {
+            return Err(Error::Interface {
+                name: name.into(),
+                why: format!("cannot have the address {}", crate::text::mac(mac)),
+            });
+        }
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        if let Some(d) = i.device.as_mut() {
+            d.set_mac(mac)?;
+        }
+        let was = std::mem::replace(&mut i.mac, mac);
+        if let Some(spec) = i.spec.as_mut() {
+            spec.mac = Some(mac);
+        }
+        self.link_changed(index);
+        self.sync_connected(index)?;
+        self.announce(index);
+        let name = name.to_owned();
+        self.undo(move |r| r.set_mac(&name, was));
+        Ok(())
+    }
+
+    /// Receives all frames, or only those meant for it.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn set_promiscuous(&mut self, name: &str, on: bool) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let device_on = on || i.xconnect.is_some();
+        if let Some(d) = i.device.as_mut() {
+            d.set_promiscuous(device_on)?;
+        }
+        let was = std::mem::replace(&mut i.promiscuous, on);
+        self.publish();
+        let name = name.to_owned();
+        self.undo(move |r| r.set_promiscuous(&name, was));
+        Ok(())
+    }
+
+    /// Sends every frame that `name` receives out on `peer`.
+    ///
+    /// # Errors
+    /// When one of them does not exist or both are the same.
+    pub fn set_xconnect(&mut self, name: &str, peer: &str) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let to = self.interfaces.find_real(peer)?;
+        if index == to {
+            return Err(Error::Interface {
+                name: name.into(),
+                why: "cannot be cross-connected to itself".into(),
+            });
+        }
+        self.apply_xconnect(index, Some(to))
+    }
+
+    /// Ends a cross-connect: packets are routed again.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn set_l3(&mut self, name: &str) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        self.apply_xconnect(index, None)
+    }
+
+    fn apply_xconnect(&mut self, index: u32, peer: Option<u32>) -> Result<()> {
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let was = i.xconnect;
+        let everything = peer.is_some() || i.promiscuous;
+        if let Some(d) = i.device.as_mut().filter(|_| was != peer) {
+            d.set_promiscuous(everything)?;
+        }
+        i.xconnect = peer;
+        self.publish();
+        self.undo(move |r| r.apply_xconnect(index, was));
+        Ok(())
+    }
+
+    /// Binds an interface to the table that packets it receives are looked up in.
+    ///
+    /// # Errors
+    /// When there is no such table, or the interface has addresses of that family.
+    pub fn bind_table(&mut self, name: &str, family: Family, id: u32) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        self.rib.table(family, id)?;
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let was = i.table(family);
+        if was == id {
+            return Ok(());
+        }
+        if i.addresses.iter().any(|a| Family::of(a.0) == family) {
+            return Err(Error::Interface {
+                name: name.into(),
+                why: "has addresses in its present table: remove them first".into(),
+            });
+        }
+        i.tables[family as usize] = id;
+        self.sync_connected(index)?;
+        self.publish();
+        let name = name.to_owned();
+        self.undo(move |r| r.bind_table(&name, family, was));
+        Ok(())
+    }
+
+    /// Speaks MPLS on an interface, or not.
+    ///
+    /// # Errors
+    /// When the MPLS table was not made.
+    pub fn set_mpls(&mut self, name: &str, on: bool) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        if on && !self.mpls_table {
+            return Err(Error::NoTable {
+                family: "mpls",
+                id: 0,
+            });
+        }
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let was = std::mem::replace(&mut i.mpls, on);
+        self.publish();
+        let name = name.to_owned();
+        self.undo(move |r| r.set_mpls(&name, was));
+        Ok(())
+    }
+}
