@@ -19,11 +19,12 @@ impl Router {
         let index = self.interfaces.find_real(name)?;
         check_own_address(addr, len)?;
         self.check_conflicts(index, addr, len)?;
-        self.change_address(index, addr, len, true)?;
+        let last = self.interfaces.get(index).map_or(0, |i| i.addresses.len());
+        self.change_address(index, addr, len, Some(last))?;
         if self.interfaces.get(index).is_some_and(|i| i.up) {
             self.announce_address(index, addr);
         }
-        self.undo(move |r| r.change_address(index, addr, len, false));
+        self.undo(move |r| r.change_address(index, addr, len, None));
         Ok(())
     }
 
@@ -33,18 +34,15 @@ impl Router {
     /// When the interface does not have it.
     pub fn remove_address(&mut self, name: &str, addr: IpAddr, len: u8) -> Result<()> {
         let index = self.interfaces.find_real(name)?;
-        let has = self
-            .interfaces
-            .get(index)
-            .is_some_and(|i| i.addresses.contains(&(addr, len)));
-        if !has {
+        let i = self.interfaces.get(index);
+        let Some(at) = i.and_then(|i| i.addresses.iter().position(|a| *a == (addr, len))) else {
             return Err(Error::Interface {
                 name: name.into(),
                 why: format!("does not have the address {addr}/{len}"),
             });
-        }
-        self.change_address(index, addr, len, false)?;
-        self.undo(move |r| r.change_address(index, addr, len, true));
+        };
+        self.change_address(index, addr, len, None)?;
+        self.undo(move |r| r.change_address(index, addr, len, Some(at)));
         Ok(())
     }
 
@@ -80,15 +78,21 @@ impl Router {
         Ok(())
     }
 
-    fn change_address(&mut self, index: u32, addr: IpAddr, len: u8, add: bool) -> Result<()> {
+    /// Puts an address in at a place (the first one of a family is its primary), or takes it out.
+    fn change_address(
+        &mut self,
+        index: u32,
+        addr: IpAddr,
+        len: u8,
+        place: Option<usize>,
+    ) -> Result<()> {
         let Some(i) = self.interfaces.get_mut(index) else {
             return Ok(());
         };
         let before = i.addresses.clone();
-        if add {
-            i.addresses.push((addr, len));
-        } else {
-            i.addresses.retain(|a| *a != (addr, len));
+        match place {
+            Some(at) => i.addresses.insert(at.min(before.len()), (addr, len)),
+            None => i.addresses.retain(|a| *a != (addr, len)),
         }
         if let Err(e) = self.sync_connected(index) {
             if let Some(i) = self.interfaces.get_mut(index) {

@@ -14,7 +14,7 @@ mod sflow;
 mod streams;
 mod traces;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,8 +102,9 @@ pub struct Router {
     pub(crate) forwarding: Forwarding,
     /// By family.
     pub(crate) neighbors: [NeighborTable; 2],
-    /// Neighbours that have a host route.
-    host_routes: BTreeSet<(Family, u32, IpNet)>,
+    /// Host routes of known neighbours, and the interface of each: the same address can be a neighbour's
+    /// on several interfaces, but lies in the subnet of one.
+    host_routes: BTreeMap<(Family, u32, IpNet), u32>,
     connected: BTreeMap<u32, Connected>,
     pub(crate) mpls_table: bool,
     pub(crate) sflow: SflowState,
@@ -170,7 +171,7 @@ impl Router {
             rib: Rib::default(),
             forwarding,
             neighbors: [neighbor_table(1), neighbor_table(2)],
-            host_routes: BTreeSet::new(),
+            host_routes: BTreeMap::new(),
             connected: BTreeMap::new(),
             mpls_table: false,
             streams: BTreeMap::new(),

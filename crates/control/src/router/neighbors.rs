@@ -143,10 +143,11 @@ impl Router {
                 .rib
                 .set(&mut self.forwarding, at, Source::Neighbor, paths)
             {
-                Ok(()) => _ = self.host_routes.insert(at),
+                Ok(()) => _ = self.host_routes.insert(at, key.if_index),
                 Err(e) => tracing::warn!("no host route for neighbour {}: {e}", key.ip),
             }
-        } else if self.host_routes.remove(&at) {
+        } else if self.host_routes.get(&at) == Some(&key.if_index) {
+            self.host_routes.remove(&at);
             self.rib.clear(&mut self.forwarding, at, Source::Neighbor);
         }
     }
