@@ -35,8 +35,9 @@ pub(crate) struct ArcPlace {
     pub from: u32,
 }
 
-/// The built graph. Node numbers follow a packet's way: a node comes after those that send to it,
-/// as far as loops allow.
+/// The built graph. Node numbers follow the list that it is built from. The dispatcher always takes the
+/// lowest number where a frame waits, so a list along a packet's way lets vectors join before they are
+/// worked on; errors and answers loop back, which is why the way cannot be computed.
 pub struct Graph {
     specs: Vec<NodeSpec>,
     /// By node: verdict -> node number.
@@ -53,7 +54,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Builds the graph of `specs` and `arcs`. The arc `error-drop`, which ends at the node `drop`, and
+    /// Builds the graph of `specs`, listed along a packet's way, and `arcs`. The arc `error-drop`, which ends at the node `drop`, and
     /// that node are added by the graph itself.
     ///
     /// # Errors
@@ -78,7 +79,6 @@ impl Graph {
                 limits.interfaces
             )));
         }
-        let specs = sort_along_the_way(specs, &arcs)?;
         let number = numbers(&specs)?;
         let find = |what: &str, name: &str| {
             number.get(name).copied().ok_or_else(|| {
@@ -258,58 +258,6 @@ fn places(specs: &[NodeSpec], arcs: &[BuiltArc]) -> Result<Vec<Option<ArcPlace>>
         .collect()
 }
 
-/// Sorts nodes so that each comes after those that send to it: reverse post-order of a depth-first walk
-/// from the inputs; an edge that closes a loop is let be.
-fn sort_along_the_way(specs: Vec<NodeSpec>, arcs: &[ArcSpec]) -> Result<Vec<NodeSpec>, GraphError> {
-    let number = numbers(&specs)?;
-    let successors = |s: &NodeSpec| -> Vec<usize> {
-        let mut out: Vec<usize> = s
-            .next
-            .iter()
-            .filter_map(|n| number.get(n))
-            .map(|n| usize::from(*n))
-            .collect();
-        let arc = s.feature.map(|f| f.arc).or(s.starts);
-        for a in arcs.iter().filter(|a| Some(a.name) == arc) {
-            let is_start = s.feature.is_none();
-            for (i, t) in specs.iter().enumerate() {
-                let later = t
-                    .feature
-                    .is_some_and(|f| f.arc == a.name && (is_start || f.after.contains(&s.name)));
-                if later {
-                    out.push(i);
-                }
-            }
-            if let ArcEnd::Node(end) = a.end {
-                out.extend(number.get(end).map(|n| usize::from(*n)));
-            }
-        }
-        out
-    };
-    let mut done = vec![false; specs.len()];
-    let mut post = Vec::new();
-    for root in 0..specs.len() {
-        let mut stack = vec![(root, false)];
-        while let Some((n, leaving)) = stack.pop() {
-            if leaving {
-                post.push(n);
-            } else if !std::mem::replace(&mut done[n], true) {
-                stack.push((n, true));
-                stack.extend(
-                    successors(&specs[n])
-                        .into_iter()
-                        .filter(|s| !done[*s])
-                        .map(|s| (s, false)),
-                );
-            }
-        }
-    }
-    // `drop` last of all: whatever is dropped in a turn is freed in one go.
-    post.reverse();
-    post.sort_by_key(|n| specs[*n].name == "drop");
-    Ok(post.into_iter().map(|n| specs[n].clone()).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -318,19 +266,20 @@ mod tests {
     const LIMITS: Limits = Limits { interfaces: 8 };
 
     #[test]
-    fn nodes_are_numbered_along_the_way() {
+    fn nodes_keep_their_order_and_features_find_theirs() {
         let f = |after| Feature {
             arc: "device-input",
             before: &[],
             after,
         };
         let specs = [
-            NodeSpec::new("lookup", &["rewrite"]),
-            NodeSpec::new("rewrite", &[]),
-            NodeSpec::new("ethernet-input", &["lookup"]),
+            NodeSpec::input("pg-input"),
             NodeSpec::new("late", &[]).feature(f(&["early"])),
             NodeSpec::new("early", &[]).feature(f(&[])),
-            NodeSpec::input("pg-input"),
+            NodeSpec::new("ethernet-input", &["lookup"]),
+            NodeSpec::new("lookup", &["rewrite", "error"]),
+            NodeSpec::new("rewrite", &["error"]),
+            NodeSpec::new("error", &["lookup"]),
         ];
         let arcs = [ArcSpec {
             name: "device-input",
@@ -339,18 +288,8 @@ mod tests {
         }];
         let g = Graph::build(&specs, &arcs, LIMITS).unwrap();
         let names: Vec<_> = g.specs().iter().map(|s| s.name).collect();
-        let at = |n: &str| names.iter().position(|x| *x == n).unwrap();
-        assert!(
-            at("pg-input") < at("early")
-                && at("early") < at("late")
-                && at("late") < at("ethernet-input"),
-            "{names:?}"
-        );
-        assert!(
-            at("ethernet-input") < at("lookup") && at("lookup") < at("rewrite"),
-            "{names:?}"
-        );
-        assert_eq!(at("drop"), names.len() - 1);
+        let listed: Vec<_> = specs.iter().map(|s| s.name).chain(["drop"]).collect();
+        assert_eq!(names, listed);
         assert_eq!(g.arc_order()[0].1, ["early", "late"]);
     }
 

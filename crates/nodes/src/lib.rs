@@ -133,7 +133,8 @@ impl Build<'_> {
 
 type Make = fn(&mut Build<'_>) -> Box<dyn Node>;
 
-/// The list of all nodes. To add one: its file, its `mod` line above, its line here.
+/// The list of all nodes, along a packet's way (see [`Graph`]). To add one: its file, its `mod` line
+/// above, its line here.
 const NODES: &[(NodeSpec, Make)] = &[
     (sflow::SPEC, |b| b.sflow()),
     (capture::RX, |b| b.capture(CapturePoint::Rx)),
@@ -151,6 +152,9 @@ const NODES: &[(NodeSpec, Make)] = &[
     }),
     (mpls_lookup::SPEC, |b| {
         Box::new(mpls_lookup::MplsLookup::new(b.shared.clone()))
+    }),
+    (mpls_disposition::SPEC, |b| {
+        Box::new(mpls_disposition::MplsDisposition::new(b.shared.clone()))
     }),
     (ip4_input::SPEC, |b| {
         Box::new(ip4_input::Ip4Input::new(b.shared.clone()))
@@ -177,9 +181,6 @@ const NODES: &[(NodeSpec, Make)] = &[
     }),
     (icmp_error::SPEC6, |b| {
         Box::new(icmp_error::Ip6IcmpError::new(b.shared.clone()))
-    }),
-    (mpls_disposition::SPEC, |b| {
-        Box::new(mpls_disposition::MplsDisposition::new(b.shared.clone()))
     }),
     (mpls_imposition::SPEC, |b| {
         Box::new(mpls_imposition::MplsImposition::new(b.shared.clone()))
