@@ -85,54 +85,50 @@ pub fn lines(before: &Moment, now: &Moment, start: &Moment, of: u64) -> Vec<Stri
         now.seconds, "packets/s", "", "sFlow says", ""
     )];
     for reading in &now.readings {
-        let was = before.readings.iter().find(|r| r.name == reading.name);
-        let was = was.cloned().unwrap_or_default();
-        let index = now.tally.index_of(&reading.name).unwrap_or(0);
-        let (rx, tx) = (
-            now.tally.received_since(&before.tally, index),
-            now.tally.sent_since(&before.tally, index),
-        );
-        let truth = [
-            (
-                reading.rx_packets - was.rx_packets,
-                reading.rx_bytes - was.rx_bytes,
-                rx,
-            ),
-            (
-                reading.tx_packets - was.tx_packets,
-                reading.tx_bytes - was.tx_bytes,
-                tx,
-            ),
-        ];
-        for (direction, (packets, bytes, sums)) in ["rx", "tx"].into_iter().zip(truth) {
-            out.push(rate_line(
-                &reading.name,
-                direction,
-                packets,
-                bytes,
-                &sums,
-                seconds,
-            ));
-        }
+        out.extend(interface_lines(reading, before, now, seconds));
     }
     out.push("top flows seen by sFlow".into());
     let top = now.tally.top_since(&before.tally, TOP);
     for (key, sums) in &top {
-        out.push(format!(
-            "  {:<52} {:>14}",
-            key.to_string(),
-            bits(sums.bytes() * 8.0 / seconds)
-        ));
+        let rate = bits(sums.bytes() * 8.0 / seconds);
+        out.push(format!("  {:<52} {rate:>14}", key.to_string()));
     }
     out.extend((top.len()..TOP).map(|_| "  -".to_owned()));
     out.push(format!("drops  {}", drops_text(&start.drops, &now.drops)));
+    let samples = now.tally.samples - before.tally.samples;
     out.push(format!(
         "sFlow  {} samples/s, {} in all, {} lost",
-        rounded((now.tally.samples - before.tally.samples) as f64 / seconds),
+        rounded(samples as f64 / seconds),
         grouped(now.tally.samples - start.tally.samples),
         grouped(now.tally.lost_since(&start.tally)),
     ));
     out
+}
+
+/// One interface: received and sent, as the router counts it and as the samples say.
+fn interface_lines(reading: &Reading, before: &Moment, now: &Moment, seconds: f64) -> [String; 2] {
+    let was = before.readings.iter().find(|r| r.name == reading.name);
+    let was = was.cloned().unwrap_or_default();
+    // A counter that was cleared from outside shows as no packets for a second.
+    let grown = |now: u64, was: u64| now.saturating_sub(was);
+    let index = now.tally.index_of(&reading.name).unwrap_or(0);
+    let line = |direction, packets, bytes, sums: &Sums| {
+        rate_line(&reading.name, direction, packets, bytes, sums, seconds)
+    };
+    [
+        line(
+            "rx",
+            grown(reading.rx_packets, was.rx_packets),
+            grown(reading.rx_bytes, was.rx_bytes),
+            &now.tally.received_since(&before.tally, index),
+        ),
+        line(
+            "tx",
+            grown(reading.tx_packets, was.tx_packets),
+            grown(reading.tx_bytes, was.tx_bytes),
+            &now.tally.sent_since(&before.tally, index),
+        ),
+    ]
 }
 
 fn rate_line(

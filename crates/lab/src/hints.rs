@@ -6,24 +6,54 @@ use crate::topology::{A, B, HOST_IF, Topology};
 
 /// Lines to print: to be pasted into another terminal.
 pub fn lines(t: &Topology, footing: Footing) -> Vec<String> {
-    let program =
-        std::env::current_exe().map_or_else(|_| "parshall".into(), |p| p.display().to_string());
-    let socket = t.socket().display().to_string();
-    let inside = |ns: &str| match footing {
+    let mut out = vec![
+        String::new(),
+        "The laboratory stays, with light traffic, until Ctrl-C. In another terminal, try:".into(),
+    ];
+    let commands = shortcuts(t, footing)
+        .into_iter()
+        .chain(questions(t))
+        .chain(packets(t, footing));
+    out.extend(commands.map(|c| format!("  {c}")));
+    out.push(format!(
+        "Configuration and log of the router are in {}.",
+        t.folder().display()
+    ));
+    out
+}
+
+/// How to run something inside a namespace from outside.
+fn inside(ns: &str, footing: Footing) -> String {
+    match footing {
         Footing::System => format!("ip netns exec {ns}"),
         // The names are known in our mount namespace only.
         Footing::UserNamespace => format!(
             "nsenter -t {} -U -m --preserve-credentials ip netns exec {ns}",
             std::process::id()
         ),
-    };
-    let mut commands = vec![
-        format!("ctl() {{ '{program}' ctl --socket '{socket}' \"$@\"; }}"),
+    }
+}
+
+/// Shell functions that the other lines use.
+fn shortcuts(t: &Topology, footing: Footing) -> Vec<String> {
+    let program =
+        std::env::current_exe().map_or_else(|_| "parshall".into(), |p| p.display().to_string());
+    let (a, b) = (
+        inside(t.a.ns.name(), footing),
+        inside(t.b.ns.name(), footing),
+    );
+    vec![
         format!(
-            "a() {{ {} \"$@\"; }}; b() {{ {} \"$@\"; }}",
-            inside(t.a.ns.name()),
-            inside(t.b.ns.name())
+            "ctl() {{ '{program}' ctl --socket '{}' \"$@\"; }}",
+            t.socket().display()
         ),
+        format!("a() {{ {a} \"$@\"; }}; b() {{ {b} \"$@\"; }}"),
+    ]
+}
+
+fn questions(t: &Topology) -> Vec<String> {
+    let capture = t.folder().join("lab.pcap");
+    vec![
         "ctl show interface".into(),
         "ctl show runtime".into(),
         "ctl show errors".into(),
@@ -34,31 +64,25 @@ pub fn lines(t: &Topology, footing: Footing) -> Vec<String> {
             interface(A.router_if)
         ),
         "ctl trace add af-packet-input 5; sleep 1; ctl show trace".into(),
+        format!(
+            "ctl pcap trace rx tx file {}; sleep 1; ctl pcap trace off",
+            capture.display()
+        ),
         "ctl                                   # a prompt, with completion and ? help".into(),
+    ]
+}
+
+fn packets(t: &Topology, footing: Footing) -> Vec<String> {
+    let mut out = vec![
         format!("a ping -c 3 {}", B.host4),
         format!("a ping -c 3 {}", B.host6),
         format!("a traceroute {}", B.host4),
-        format!(
-            "ctl pcap trace rx tx file {}; sleep 1; ctl pcap trace off",
-            t.folder().join("lab.pcap").display()
-        ),
     ];
     // tcpdump wants to become another user, of which a user namespace has none.
     if footing == Footing::System {
-        commands.push(format!("b tcpdump -c 10 -ni {HOST_IF}"));
-        commands.push(format!(
-            "{} tcpdump -c 5 -ni lo udp port 6343",
-            inside(t.router.name())
-        ));
+        out.push(format!("b tcpdump -c 10 -ni {HOST_IF}"));
+        let router = inside(t.router.name(), footing);
+        out.push(format!("{router} tcpdump -c 5 -ni lo udp port 6343"));
     }
-    let mut out = vec![
-        String::new(),
-        "The laboratory stays, with light traffic, until Ctrl-C. In another terminal, try:".into(),
-    ];
-    out.extend(commands.iter().map(|c| format!("  {c}")));
-    out.push(format!(
-        "Configuration and log of the router are in {}.",
-        t.folder().display()
-    ));
     out
 }

@@ -20,7 +20,7 @@ use crate::verdict::Verdict;
 use crate::{hints, report};
 
 /// How long counters and samples may take to come to rest once traffic has ended.
-const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE: Duration = Duration::from_secs(20);
 /// Between two looks while they do. Samples wait up to a second for their datagram to fill.
 const LOOK: Duration = Duration::from_millis(150);
 /// Between two blocks on the screen.

@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Bytes of payload, as ping(8) has them.
 const SIZE: usize = 56;
 /// How long the first answer may take: neighbours resolve, the router warms up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Sends echo requests to one address and knows their answers.
 struct Pinger {
@@ -136,7 +136,7 @@ fn ping(mut pinger: Pinger, stats: &Arc<Stats>, senders: &Stop, receivers: &Stop
 /// Waits until both hosts answer each other over both IP versions.
 ///
 /// # Errors
-/// Names who does not answer whom after 5 seconds.
+/// Names who does not answer whom after 8 seconds.
 pub fn reachable(t: &Topology, stop: &Stop) -> Result<()> {
     for (from, to, v6) in [
         (&t.a, &t.b, false),

@@ -15,7 +15,7 @@ use crate::topology::Host;
 /// Where the receiver listens.
 const PORT: u16 = 5001;
 /// How long a connection may take to come about.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 /// Bytes a write or read moves.
 const CHUNK: usize = 64 << 10;
 

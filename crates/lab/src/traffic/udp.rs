@@ -20,27 +20,14 @@ impl Traffic {
     /// Starts a stream of datagrams.
     pub(super) fn udp(&mut self, from: &Host, to: &Host, v6: bool) -> Result<()> {
         let name = if v6 { "udp6" } else { "udp4" };
-        let (source, target) = (
-            SocketAddr::new(from.addr(v6), 0),
-            SocketAddr::new(to.addr(v6), PORT),
-        );
-        let opening = |at: SocketAddr, host: &Host| {
-            LabError::io(format!("open UDP {at} in {}", host.ns.label()))
-        };
-        let receiver = to
-            .ns
-            .run(|| UdpSocket::bind(target))?
-            .map_err(opening(target, to))?;
-        receiver
-            .set_read_timeout(Some(WAIT))
-            .map_err(opening(target, to))?;
+        let target = SocketAddr::new(to.addr(v6), PORT);
+        let receiver = open(to, target)?;
         // Less than asked for is not an error.
         let _ = SockRef::from(&receiver).set_recv_buffer_size(4 << 20);
-        let sender = from
-            .ns
-            .run(|| UdpSocket::bind(source))?
-            .map_err(opening(source, from))?;
-        sender.connect(target).map_err(opening(source, from))?;
+        let sender = open(from, SocketAddr::new(from.addr(v6), 0))?;
+        sender
+            .connect(target)
+            .map_err(LabError::io(format!("send UDP to {target}")))?;
 
         let stats = self.stream(name, Kind::Datagrams, from);
         let (theirs, stop) = (Arc::clone(&stats), self.ends.senders.clone());
@@ -60,4 +47,16 @@ impl Traffic {
             }
         })
     }
+}
+
+fn open(host: &Host, at: SocketAddr) -> Result<UdpSocket> {
+    let bind = || {
+        let socket = UdpSocket::bind(at)?;
+        socket.set_read_timeout(Some(WAIT))?;
+        Ok(socket)
+    };
+    host.ns.run(bind)?.map_err(LabError::io(format!(
+        "open UDP {at} in {}",
+        host.ns.label()
+    )))
 }
