@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::display::{Moment, drops_since};
 use crate::estimate::Comparison;
+use crate::number::grouped;
 use crate::tally::Tally;
 use crate::traffic::{Kind, StreamReport};
 
@@ -253,8 +254,11 @@ fn datagram_check(start: &Tally, end: &Tally) -> Check {
         name: "datagrams",
         ok: gaps == 0 && malformed == 0,
         text: match (gaps, malformed) {
-            (0, 0) => format!("{read} datagrams, none missing, none malformed"),
-            _ => format!("{read} datagrams, {gaps} missing, {malformed} malformed"),
+            (0, 0) => format!("no datagram of {} is missing or malformed", grouped(read)),
+            _ => format!(
+                "of {} datagrams {gaps} are missing and {malformed} malformed",
+                grouped(read)
+            ),
         },
     }
 }
@@ -270,9 +274,8 @@ fn sample_check(end: &Moment, settled: bool) -> Check {
         name: "samples",
         ok,
         text: if ok {
-            format!(
-                "{arrived} samples taken by the router since it started, all arrived; {lost} lost and told"
-            )
+            let arrived = grouped(arrived);
+            format!("no sample of {arrived} taken since the start is missing; {lost} lost and told")
         } else {
             format!(
                 "the router took {taken} samples and lost {lost}; {arrived} arrived and told of {told} lost"
@@ -292,7 +295,10 @@ fn pool_check(start: &Moment, end: &Moment) -> Check {
         name: "pool",
         ok: pool == received,
         text: if pool == received {
-            format!("the sample pool is exactly the {received} packets received")
+            format!(
+                "the sample pool is exactly the {} packets received",
+                grouped(received)
+            )
         } else {
             format!("the sample pool is {pool}, but {received} packets were received")
         },
