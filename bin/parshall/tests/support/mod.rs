@@ -288,6 +288,20 @@ impl Drop for Router {
     }
 }
 
+/// Asserts that `ping` got its answers: all, but for the last, which it waits for only two round trips.
+pub fn assert_answered(ping: &str) {
+    let number = |after: &str| {
+        let before = ping.split(after).next().unwrap_or_default();
+        before
+            .split([' ', '\n', ','])
+            .rfind(|w| !w.is_empty())
+            .and_then(|w| w.parse::<u32>().ok())
+    };
+    let (sent, received) = (number(" packets transmitted"), number(" received"));
+    let enough = sent.zip(received).is_some_and(|(s, r)| r + 1 >= s && r > 0);
+    assert!(enough, "{sent:?} sent, {received:?} received: {ping}");
+}
+
 /// The binary under test.
 pub fn parshall() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_parshall"))
