@@ -9,23 +9,22 @@ mod arp_input;
 mod capture;
 mod ethernet_input;
 mod event;
+mod family;
 mod flow_hash;
 mod hold;
 mod icmp_error;
 mod interface_output;
-mod ip4_arp;
 mod ip4_frag;
 mod ip4_icmp;
 mod ip4_input;
 mod ip4_local;
-mod ip4_lookup;
 mod ip4_rewrite;
 mod ip6_icmp;
 mod ip6_input;
 mod ip6_local;
-mod ip6_lookup;
-mod ip6_neighbor;
 mod ip6_rewrite;
+mod ip_lookup;
+mod ip_neighbor;
 mod l2_input;
 mod link;
 mod mpls_disposition;
@@ -46,6 +45,8 @@ use std::sync::Arc;
 use parshall_graph::{ArcEnd, ArcSpec, Graph, GraphError, Limits, NamedNode, Node, NodeSpec, Side};
 use parshall_ring::{Consumer, ring};
 use parshall_sample::SampleSlot;
+
+use family::{Ip4, Ip6};
 
 pub use capture::{CAPTURE_BYTES, CapturePoint, CaptureSlot};
 pub use event::{Event, HoldMessage};
@@ -162,11 +163,11 @@ const NODES: &[(NodeSpec, Make)] = &[
     (ip6_input::SPEC, |b| {
         Box::new(ip6_input::Ip6Input::new(b.shared.clone()))
     }),
-    (ip4_lookup::SPEC, |b| {
-        Box::new(ip4_lookup::Ip4Lookup::new(b.shared.clone()))
+    (ip_lookup::SPEC4, |b| {
+        Box::new(ip_lookup::IpLookup::<Ip4>::new(b.shared.clone()))
     }),
-    (ip6_lookup::SPEC, |b| {
-        Box::new(ip6_lookup::Ip6Lookup::new(b.shared.clone()))
+    (ip_lookup::SPEC6, |b| {
+        Box::new(ip_lookup::IpLookup::<Ip6>::new(b.shared.clone()))
     }),
     (ip4_local::SPEC, |_| Box::new(ip4_local::Ip4Local)),
     (ip6_local::SPEC, |b| {
@@ -195,11 +196,17 @@ const NODES: &[(NodeSpec, Make)] = &[
     (mpls_output::SPEC, |b| {
         Box::new(mpls_output::MplsOutput::new(b.shared.clone()))
     }),
-    (ip4_arp::SPEC, |b| {
-        Box::new(ip4_arp::Ip4Arp::new(b.shared.clone(), b.events()))
+    (ip_neighbor::SPEC4, |b| {
+        Box::new(ip_neighbor::IpNeighbor::<Ip4>::new(
+            b.shared.clone(),
+            b.events(),
+        ))
     }),
-    (ip6_neighbor::SPEC, |b| {
-        Box::new(ip6_neighbor::Ip6Neighbor::new(b.shared.clone(), b.events()))
+    (ip_neighbor::SPEC6, |b| {
+        Box::new(ip_neighbor::IpNeighbor::<Ip6>::new(
+            b.shared.clone(),
+            b.events(),
+        ))
     }),
     (interface_output::SPEC, |_| {
         Box::new(interface_output::InterfaceOutput)

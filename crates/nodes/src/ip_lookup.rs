@@ -1,4 +1,5 @@
-//! `ip4-lookup`: longest-prefix match in the table of the packet's interface (RFC 1812 section 5.2.4).
+//! `ip4-lookup` and `ip6-lookup`: longest-prefix match in the table of the packet's interface (RFC 1812
+//! section 5.2.4).
 //!
 //! The lookup's answer is a forwarding object; the object's kind chooses the next node. Load balancing
 //! picks by flow hash, computed only then. Destinations are gathered first and looked up as a batch, so
@@ -14,13 +15,13 @@ use parshall_counters::DropReason;
 use parshall_fib::{Dpo, DpoKind};
 use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
 
-use crate::flow_hash::flow_hash4;
-use crate::icmp_error::{IcmpAsk, ask};
+use crate::family::Family;
+use crate::icmp_error::ask;
 use crate::state::Shared;
-use crate::trace::format_ip4;
+use crate::trace::{format_ip4, format_ip6};
 
-/// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new(
+/// Description of the IPv4 node.
+pub const SPEC4: NodeSpec = NodeSpec::new(
     "ip4-lookup",
     &[
         "ip4-rewrite",
@@ -33,9 +34,23 @@ pub const SPEC: NodeSpec = NodeSpec::new(
 .by_interface()
 .format(format_ip4);
 
-const IP4_REWRITE: u16 = 0;
-const IP4_LOCAL: u16 = 1;
-const IP4_ARP: u16 = 2;
+/// Description of the IPv6 node: its next nodes stand in the same order.
+pub const SPEC6: NodeSpec = NodeSpec::new(
+    "ip6-lookup",
+    &[
+        "ip6-rewrite",
+        "ip6-local",
+        "ip6-discover-neighbor",
+        "mpls-label-imposition",
+        "ip6-icmp-error",
+    ],
+)
+.by_interface()
+.format(format_ip6);
+
+const REWRITE: u16 = 0;
+const LOCAL: u16 = 1;
+const NEIGHBOR: u16 = 2;
 const IMPOSITION: u16 = 3;
 const ICMP_ERROR: u16 = 4;
 
@@ -43,18 +58,18 @@ const ICMP_ERROR: u16 = 4;
 const MAX_STEPS: usize = 8;
 
 /// The node.
-pub struct Ip4Lookup {
+pub struct IpLookup<F: Family> {
     shared: Arc<Shared>,
-    destinations: Box<[u32; FRAME_SIZE]>,
+    destinations: Box<[F::Addr; FRAME_SIZE]>,
     found: Box<[Dpo; FRAME_SIZE]>,
 }
 
-impl Ip4Lookup {
+impl<F: Family> IpLookup<F> {
     /// Over this state.
-    pub fn new(shared: Arc<Shared>) -> Ip4Lookup {
-        Ip4Lookup {
+    pub fn new(shared: Arc<Shared>) -> IpLookup<F> {
+        IpLookup {
             shared,
-            destinations: Box::new([0; FRAME_SIZE]),
+            destinations: Box::new([F::Addr::default(); FRAME_SIZE]),
             found: Box::new([Dpo::MISS; FRAME_SIZE]),
         }
     }
@@ -63,7 +78,7 @@ impl Ip4Lookup {
     fn table_of(&self, cx: &Ctx<'_>, b: BufferIndex) -> u32 {
         let m = cx.pool.meta(b);
         match m.table {
-            IF_NONE => self.shared.interfaces(cx.rcu).view(m.rx_if).ip4_table,
+            IF_NONE => F::table(&self.shared.interfaces(cx.rcu).view(m.rx_if)),
             table => table,
         }
     }
@@ -72,9 +87,9 @@ impl Ip4Lookup {
     #[inline]
     fn look_up_all(&mut self, cx: &Ctx<'_>, table: u32, packets: &[BufferIndex]) {
         let n = packets.len();
-        let fib = self.shared.ip4.get(cx.rcu, table).view(cx.rcu);
+        let fib = F::tables(&self.shared).get(cx.rcu, table).view(cx.rcu);
         for (d, &b) in self.destinations.iter_mut().zip(packets) {
-            *d = u32::from_be_bytes(*cx.pool.peek(b, 16));
+            *d = F::destination(cx.pool, b);
         }
         fib.lookup_batch(&self.destinations[..n], &mut self.found[..n]);
     }
@@ -83,8 +98,10 @@ impl Ip4Lookup {
     fn look_up_each(&mut self, cx: &Ctx<'_>, packets: &[BufferIndex]) {
         for (i, &b) in packets.iter().enumerate() {
             let table = self.table_of(cx, b);
-            let dst = u32::from_be_bytes(*cx.pool.peek(b, 16));
-            self.found[i] = self.shared.ip4.get(cx.rcu, table).lookup(cx.rcu, dst);
+            let dst = F::destination(cx.pool, b);
+            self.found[i] = F::tables(&self.shared)
+                .get(cx.rcu, table)
+                .lookup(cx.rcu, dst);
         }
     }
 
@@ -95,7 +112,7 @@ impl Ip4Lookup {
             dpo = match dpo.kind() {
                 DpoKind::LoadBalance => {
                     let hash = match cx.pool.meta(b).flow_hash {
-                        0 => flow_hash4(cx.pool, b),
+                        0 => F::flow_hash(cx.pool, b),
                         hash => hash,
                     };
                     cx.pool.meta_mut(b).flow_hash = hash;
@@ -104,9 +121,11 @@ impl Ip4Lookup {
                         .get(dpo.index(), cx.rcu)?
                         .pick(hash)
                 }
-                DpoKind::LookupIp4 => {
-                    let dst = u32::from_be_bytes(*cx.pool.peek(b, 16));
-                    self.shared.ip4.get(cx.rcu, dpo.index()).lookup(cx.rcu, dst)
+                kind if kind == F::LOOKUP => {
+                    let dst = F::destination(cx.pool, b);
+                    F::tables(&self.shared)
+                        .get(cx.rcu, dpo.index())
+                        .lookup(cx.rcu, dst)
                 }
                 _ => return Some(dpo),
             };
@@ -125,31 +144,29 @@ impl Ip4Lookup {
             cx.next[i] = ICMP_ERROR;
         };
         match dpo.kind() {
-            DpoKind::Adjacency => cx.next[i] = IP4_REWRITE,
-            DpoKind::Receive => cx.next[i] = IP4_LOCAL,
-            DpoKind::Glean => cx.next[i] = IP4_ARP,
+            DpoKind::Adjacency => cx.next[i] = REWRITE,
+            DpoKind::Receive => cx.next[i] = LOCAL,
+            DpoKind::Glean => cx.next[i] = NEIGHBOR,
             DpoKind::MplsImpose => cx.next[i] = IMPOSITION,
-            DpoKind::Miss => refuse(cx, DropReason::NoRoute, IcmpAsk::net_unreachable4()),
-            DpoKind::Unreachable => refuse(
-                cx,
-                DropReason::RouteUnreachable,
-                IcmpAsk::host_unreachable4(),
-            ),
-            DpoKind::Prohibit => refuse(cx, DropReason::RouteProhibit, IcmpAsk::prohibited4()),
+            DpoKind::Miss => refuse(cx, DropReason::NoRoute, F::errors().no_route),
+            DpoKind::Unreachable => {
+                refuse(cx, DropReason::RouteUnreachable, F::errors().unreachable)
+            }
+            DpoKind::Prohibit => refuse(cx, DropReason::RouteProhibit, F::errors().prohibited),
             DpoKind::Blackhole => cx.drop_packet(i, b, DropReason::RouteBlackhole),
             _ => cx.drop_packet(i, b, DropReason::NoAdjacency),
         }
     }
 }
 
-impl Node for Ip4Lookup {
+impl<F: Family> Node for IpLookup<F> {
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let packets = frame.packets();
         // A packet may carry a table of its own (after a label was popped); then its frame is mixed.
         match frame.rx_if {
             IF_MIXED => self.look_up_each(cx, packets),
             rx_if if packets.iter().all(|&b| cx.pool.meta(b).table == IF_NONE) => {
-                let table = self.shared.interfaces(cx.rcu).view(rx_if).ip4_table;
+                let table = F::table(&self.shared.interfaces(cx.rcu).view(rx_if));
                 self.look_up_all(cx, table, packets);
             }
             _ => self.look_up_each(cx, packets),
@@ -158,14 +175,14 @@ impl Node for Ip4Lookup {
         for (i, &b) in packets.iter().enumerate() {
             let dpo = self.found[i];
             cx.pool.meta_mut(b).dpo = dpo.bits();
-            cx.next[i] = IP4_REWRITE;
+            cx.next[i] = REWRITE;
             if dpo.kind() != DpoKind::Adjacency {
                 self.decide(cx, i, b, dpo);
                 all = false;
             }
         }
         if all {
-            Dispatch::All(IP4_REWRITE)
+            Dispatch::All(REWRITE)
         } else {
             Dispatch::Each
         }
