@@ -1,5 +1,6 @@
 //! `parshall run` and `parshall config check`: a configuration file, the router, its command socket.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -122,6 +123,7 @@ fn log_to_stderr(filter: &str) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|e| format!("--log {filter}: {e}"))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     log.try_init().map_err(|e| e.to_string())
 }

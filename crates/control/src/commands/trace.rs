@@ -202,7 +202,8 @@ fn show_capture(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
 }
 
 fn capture_off(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
-    let report = r.stop_capture();
+    // One that reached its limit has ended by itself: its report is still wanted.
+    let report = r.stop_capture().or_else(|| r.captures.last().cloned());
     let data = shown(false, report.as_ref());
     cx.show(&data, print_capture)
 }
