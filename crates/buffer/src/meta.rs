@@ -29,12 +29,6 @@ impl Flags {
     pub const TRACED: Flags = Flags(1 << 1);
     /// The router itself made this packet; it was not received.
     pub const ORIGINATED: Flags = Flags(1 << 2);
-    /// A sample of this packet was taken; [`Meta::sample`] names the slot.
-    pub const SAMPLED: Flags = Flags(1 << 3);
-    /// The packet was already carried over a hop inside this box (do not decrement TTL again).
-    pub const TTL_DONE: Flags = Flags(1 << 4);
-    /// An ICMP error must not be answered to this packet (RFC 1812 section 4.3.2.7).
-    pub const NO_ICMP_ERROR: Flags = Flags(1 << 5);
 
     /// Whether every bit of `other` is set.
     #[inline(always)]
@@ -91,8 +85,6 @@ pub struct Meta {
     pub mpls_tc_s: u8,
     /// Identity of the packet in the trace, valid with [`Flags::TRACED`].
     pub trace: u32,
-    /// Slot of the packet's sample, valid with [`Flags::SAMPLED`].
-    pub sample: u32,
     /// For a node's own use between itself and the next node.
     pub scratch: [u32; 2],
 }
@@ -119,7 +111,6 @@ impl Meta {
             mpls_ttl: 0,
             mpls_tc_s: 0,
             trace: 0,
-            sample: 0,
             scratch: [0; 2],
         }
     }

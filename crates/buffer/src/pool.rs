@@ -274,17 +274,6 @@ impl Pool {
         room.get_mut(m.data as usize..m.data as usize + n as usize)
     }
 
-    /// Asks the cache for a packet's metadata.
-    #[inline(always)]
-    pub fn prefetch_meta(&self, b: BufferIndex) {
-        prefetch(self.at(b));
-    }
-    /// Asks the cache for the first line of a packet as a driver puts it.
-    #[inline(always)]
-    pub fn prefetch_data(&self, b: BufferIndex) {
-        prefetch(self.at(b).wrapping_add(META_SIZE + HEADROOM));
-    }
-
     /// Makes a packet of `bytes` (chained when long) received on `rx_if`; `None` when buffers run out.
     pub fn packet_from(&mut self, bytes: &[u8], rx_if: u32) -> Option<BufferIndex> {
         let first = self.alloc()?;
@@ -375,17 +364,6 @@ impl Pool {
         let first = self.meta_mut(b);
         first.tail_len = n.saturating_sub(u32::from(first.len));
     }
-}
-
-#[inline(always)]
-fn prefetch(p: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint and never faults, whatever the address.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = p;
 }
 
 #[cfg(test)]

@@ -84,7 +84,6 @@ reasons! {
     LocalBadChecksum, "local_bad_checksum", "ICMP or UDP checksum of a local packet wrong", 336;
     IcmpUnhandled, "icmp_unhandled", "ICMP message without a use for us", 336;
     ReassemblyUnsupported, "reassembly_unsupported", "fragment for a local address", 333;
-    IcmpErrorSuppressed, "icmp_error_suppressed", "ICMP error not allowed for this packet", 256;
     // MPLS (RFC 3031, 3032, 3443).
     MplsNotEnabled, "mpls_not_enabled", "MPLS is not enabled on the interface", 325;
     MplsTooShort, "mpls_too_short", "label stack cut short", 311;
@@ -92,7 +91,6 @@ reasons! {
     MplsNoLabel, "mpls_no_label", "no entry for the label", 6;
     MplsBadStack, "mpls_bad_stack", "label stack or payload not what the label says", 311;
     // Policy and engine.
-    Administrative, "administrative", "dropped by configuration", 13;
     NodeFault, "node_fault", "a node left the packet without a verdict", 256;
 }
 

@@ -168,7 +168,7 @@ fn came_alone(cx: &Ctx<'_>, b: BufferIndex) -> bool {
     let group = room
         .get(usize::from(m.l2))
         .is_some_and(|first| first & 1 != 0);
-    let forbidden = m.flags.has(Flags::ORIGINATED) || m.flags.has(Flags::NO_ICMP_ERROR);
+    let forbidden = m.flags.has(Flags::ORIGINATED);
     m.rx_if != IF_NONE && !forbidden && (m.l2 == m.l3 || !group)
 }
 

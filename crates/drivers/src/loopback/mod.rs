@@ -261,7 +261,7 @@ mod tests {
             pool.packet_from(&[1; 60], 1).unwrap(),
             pool.packet_from(&jumbo, 1).unwrap(),
         ];
-        pool.meta_mut(packets[0]).flags.set(Flags::TTL_DONE);
+        pool.meta_mut(packets[0]).flags.set(Flags::ORIGINATED);
         pool.pull(packets[0], 4);
         assert_eq!(q.rx[0].due(5), None);
         assert_eq!(q.tx[0].transmit(&mut pool, &packets, 0), TxBurst::all(2));
