@@ -24,8 +24,6 @@ use crate::structure::{Graph, GraphError};
 use crate::trace::TraceRecord;
 use crate::tx::TxSlot;
 
-/// Packets a node may emit in one call before the vector that holds them grows.
-const EMITTED: usize = 4096;
 /// Trace records that wait for the control thread at most.
 const TRACE_RING: usize = 8192;
 
@@ -99,6 +97,8 @@ impl Dispatcher {
         let apart: Vec<bool> = graph.specs().iter().map(|s| s.by_interface).collect();
         let (trace, trace_out) = ring(TRACE_RING);
         let dispatcher = Dispatcher {
+            // Each emitted packet is a buffer of the pool, so this never grows.
+            emitted: Vec::with_capacity(pool.capacity()),
             pool,
             counters,
             reader,
@@ -110,7 +110,6 @@ impl Dispatcher {
             nodes: ordered,
             pending: Pending::new(graph.slots(), &apart, 2 * graph.specs().len() + 64),
             next: Box::new([0; FRAME_SIZE]),
-            emitted: Vec::with_capacity(EMITTED),
             trace,
             trace_left: vec![0; graph.specs().len()],
             trace_id: 0,
