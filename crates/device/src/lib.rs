@@ -3,6 +3,21 @@
 //! A driver comes in three parts. The [`Device`] is the control side: one owner, the control thread,
 //! sets state, MTU and addresses and asks what is there. Its receive and transmit queues are the data
 //! side: each is moved into one worker and used by it alone. Nothing here names a driver or a protocol.
+//!
+//! # Queues and workers
+//!
+//! A device says how many queues it has by how many it hands out; who polls them is control's business.
+//!
+//! - **Receive**: any number from one on, in the device's own order, which is the order of their numbers in
+//!   `show interface rx-placement`. Every one must be polled by somebody, so control places them all, the
+//!   n-th new queue of the router on worker `n % workers`. A queue can move to another worker between two
+//!   polls: it is told so by [`RxQueue::close`], after which it holds no buffer, and the next poll brings
+//!   another worker's pool. A packet belongs to the pool of the worker that polled it.
+//! - **Transmit**: one to `workers`. With as many as workers each has its own. With fewer, worker `w` owns
+//!   queue `w` while there are any, and the others hand copies of their packets to an owner through a ring
+//!   for each pair: a queue is never called by two workers, needs no lock, and may keep the buffers it is
+//!   given. (VPP takes a spin lock on a shared queue instead; there a worker that is descheduled inside it
+//!   stops the others, and a queue that keeps buffers would have to know whose they are.)
 
 use std::fmt;
 use std::os::fd::RawFd;
@@ -22,7 +37,7 @@ pub struct RxBurst {
     pub errors: u64,
 }
 
-/// A receive queue, owned by one worker.
+/// A receive queue, owned by one worker at a time.
 pub trait RxQueue: Send {
     /// Adds received packets to `frame` (which is empty), never waiting.
     ///
@@ -31,7 +46,8 @@ pub trait RxQueue: Send {
     /// the worker's clock in nanoseconds (monotonic).
     fn poll(&mut self, pool: &mut Pool, frame: &mut Frame, now: u64) -> RxBurst;
 
-    /// Descriptor that becomes readable when packets wait; `None` for queues that make their own.
+    /// Descriptor that becomes readable when packets wait; `None` for queues that make their own, which
+    /// then cannot be in interrupt mode. The same one as long as the queue lives.
     fn fd(&self) -> Option<RawFd> {
         None
     }
@@ -40,6 +56,10 @@ pub trait RxQueue: Send {
     fn due(&self, _now: u64) -> Option<u64> {
         None
     }
+
+    /// Gives all buffers of `pool` back that the queue holds, because it goes to another worker or away.
+    /// The next poll, if there is one, comes with another pool. Packets that the device holds stay there.
+    fn close(&mut self, _pool: &mut Pool) {}
 }
 
 /// A transmit queue, owned by one worker.
@@ -119,8 +139,10 @@ pub trait Device: Send {
     /// What is known of the device now (asks the system where that is needed).
     fn info(&self) -> DeviceInfo;
 
-    /// Takes the data side out: at most `workers` receive queues and exactly `workers` transmit queues.
-    /// `if_index` is what packets are stamped with. Called once.
+    /// Takes the data side out, for a router of `workers` workers: at least one receive queue, and one to
+    /// `workers` transmit queues (see "Queues and workers" above). Where the configuration does not say how
+    /// many, a device that can choose makes one of each for every worker. `if_index` is what packets are
+    /// stamped with. Called once.
     ///
     /// # Errors
     /// When the system refuses a queue.
@@ -154,9 +176,9 @@ pub trait Device: Send {
 /// The data side of a device.
 #[derive(Default)]
 pub struct Queues {
-    /// Receive queues.
+    /// Receive queues, in the order of their numbers.
     pub rx: Vec<Box<dyn RxQueue>>,
-    /// Transmit queues, one a worker.
+    /// Transmit queues: one a worker, or fewer, which are then shared by hand-over.
     pub tx: Vec<Box<dyn TxQueue>>,
 }
 
