@@ -28,9 +28,8 @@ enum Command {
     /// Tools for sFlow.
     #[command(subcommand)]
     Sflow(Sflow),
-    /// Measure the router in memory.
-    #[command(subcommand)]
-    Bench(Bench),
+    /// Measure the router on this machine.
+    Bench(parshall_bench::BenchArgs),
 }
 
 #[derive(Subcommand)]
@@ -45,12 +44,6 @@ enum Sflow {
     Decode(parshall_collector::DecodeArgs),
 }
 
-#[derive(Subcommand)]
-enum Bench {
-    /// Packets forwarded per second by one worker.
-    Forward(parshall_bench::ForwardArgs),
-}
-
 fn main() -> ExitCode {
     match Args::parse().command {
         Command::Run(args) => run::run_router(&args),
@@ -58,7 +51,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => parshall_lab::run(args),
         Command::Ctl(args) => parshall_cli::run(args),
         Command::Sflow(Sflow::Decode(args)) => report(parshall_collector::run(&args)),
-        Command::Bench(Bench::Forward(args)) => parshall_bench::forward(&args),
+        Command::Bench(args) => parshall_bench::run(&args),
     }
 }
 

@@ -1,11 +1,16 @@
-//! Forwarding benches of whole graphs, in memory, on one pinned thread.
+//! `parshall bench`: what the router can do on this machine, measured.
 //!
-//! The source is a packet generator that takes a fresh buffer and writes the frame's bytes for every
-//! packet, the sink a generator interface that frees it; every header check is on. So the figures compare
-//! with VPP's packet generator (`show runtime`). Cases and sampling rates are interleaved in short
-//! windows, and the median window counts, because the machines this runs on are shared.
+//! One module a bench, one variant of [`BenchCommand`] each. A bench is a function from its arguments to
+//! a [`Report`]; printing it (a table for people, one JSON object for machines) is the same for all, and
+//! `bench all` collects the reports of all. The forwarding benches run whole graphs in memory on pinned
+//! threads: the source is a packet generator that takes a fresh buffer and writes the frame's bytes for
+//! every packet, the sink a generator interface that frees it; every header check is on. So the figures
+//! compare with VPP's packet generator (`show runtime`). What is compared is interleaved in short windows,
+//! and medians count, because the machines this runs on are shared.
 
 mod cases;
+pub mod internet;
+mod machine;
 mod measure;
 mod report;
 mod rig;
@@ -13,46 +18,46 @@ mod rig;
 use std::process::ExitCode;
 
 pub use cases::CASES;
-pub use measure::SflowRate;
+pub use machine::Machine;
+pub use measure::{ForwardArgs, SflowRate};
+pub use report::{Bar, Report, Table};
 
-/// `parshall bench forward`.
+/// `parshall bench`.
 #[derive(clap::Args, Clone, Debug)]
-#[command(after_help = "\
-Examples:
-  parshall bench forward
-  parshall bench forward --case ip4 --case mpls-swap --sflow off,10000
-  parshall bench forward --repeats 15 --json > forward.json")]
-pub struct ForwardArgs {
-    /// Case to run, may be given again (default: all): l2xc, ip4, ip4-1m, ip6, ip6-500k, mpls-swap.
-    #[arg(long = "case", value_name = "NAME")]
-    pub cases: Vec<String>,
-    /// Sampling rates to run each case with: `off` or N of 1-in-N, separated by commas.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "off",
-        value_name = "RATES"
-    )]
-    pub sflow: Vec<SflowRate>,
-    /// Windows a case is measured in; the median counts.
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeats: u32,
-    /// Length of a window in milliseconds.
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub window_ms: u64,
-    /// CPU to run on.
-    #[arg(long, default_value_t = 0)]
-    pub cpu: usize,
+pub struct BenchArgs {
+    /// The bench.
+    #[command(subcommand)]
+    pub command: BenchCommand,
     /// Print one JSON object.
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub json: bool,
 }
 
-/// Runs the forwarding bench and prints what it measured.
-pub fn forward(args: &ForwardArgs) -> ExitCode {
-    match measure::forward(args) {
+/// The benches. Each names its arguments and is run by its line in [`BenchCommand::measure`].
+#[derive(clap::Subcommand, Clone, Debug)]
+pub enum BenchCommand {
+    /// Packets forwarded per second, in memory.
+    Forward(ForwardArgs),
+}
+
+impl BenchCommand {
+    /// Runs the bench.
+    ///
+    /// # Errors
+    /// When it cannot be set up here; says what is missing.
+    pub fn measure(&self) -> Result<Report, BenchError> {
+        match self {
+            BenchCommand::Forward(args) => measure::forward(args),
+        }
+    }
+}
+
+/// Runs a bench and prints what it measured. Fails when it could not run, or when what must be exact
+/// (never a speed) was not.
+pub fn run(args: &BenchArgs) -> ExitCode {
+    match args.command.measure() {
         Ok(report) => {
-            report::print(&report, args.json);
+            report.print(args.json);
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -65,10 +70,11 @@ pub fn forward(args: &ForwardArgs) -> ExitCode {
 /// Why a bench did not run.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct BenchError(String);
+pub struct BenchError(pub String);
 
 impl BenchError {
-    fn of(what: &str, error: impl std::fmt::Display) -> BenchError {
+    /// An error of `what`.
+    pub fn of(what: &str, error: impl std::fmt::Display) -> BenchError {
         BenchError(format!("{what}: {error}"))
     }
 }

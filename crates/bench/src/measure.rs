@@ -8,8 +8,39 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::cases::CASES;
+use crate::report::short;
 use crate::rig::Rig;
-use crate::{BenchError, ForwardArgs};
+use crate::{BenchError, Report, Table};
+
+/// `parshall bench forward`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  parshall bench forward
+  parshall bench forward --case ip4 --case mpls-swap --sflow off,10000
+  parshall bench forward --repeats 15 --json > forward.json")]
+pub struct ForwardArgs {
+    /// Case to run, may be given again (default: all): l2xc, ip4, ip4-1m, ip6, ip6-500k, mpls-swap.
+    #[arg(long = "case", value_name = "NAME")]
+    pub cases: Vec<String>,
+    /// Sampling rates to run each case with: `off` or N of 1-in-N, separated by commas.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "off",
+        value_name = "RATES"
+    )]
+    pub sflow: Vec<SflowRate>,
+    /// Windows a case is measured in; the median counts.
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Length of a window in milliseconds.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub window_ms: u64,
+    /// CPU to run on.
+    #[arg(long, default_value_t = 0)]
+    pub cpu: usize,
+}
 
 /// A sampling rate on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,15 +74,18 @@ impl Serialize for SflowRate {
     }
 }
 
+impl std::fmt::Display for SflowRate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SflowRate::Off => f.write_str("off"),
+            SflowRate::OneIn(n) => write!(f, "1:{n}"),
+        }
+    }
+}
+
 /// Everything that was measured.
 #[derive(Serialize)]
-pub struct Report {
-    /// Model name of the CPU.
-    pub cpu: String,
-    /// Ticks of the time-stamp counter a second.
-    pub tsc_hz: u64,
-    /// What the figures are of.
-    pub of: &'static str,
+pub struct Figures {
     /// By case and rate.
     pub cases: Vec<Row>,
 }
@@ -107,13 +141,45 @@ pub fn forward(args: &ForwardArgs) -> Result<Report, BenchError> {
             run(&args)
         });
     let thread = thread.map_err(|e| BenchError::of("thread", e))?;
-    thread
+    let figures = thread
         .join()
-        .map_err(|_| BenchError("the bench thread panicked".into()))?
+        .map_err(|_| BenchError("the bench thread panicked".into()))??;
+    let of = "64-byte frames from a generator to a sink in memory, one worker; median, lowest and highest window";
+    Ok(Report::new("forward", of, &figures)?.with_table(table(&figures)))
 }
 
-fn run(args: &ForwardArgs) -> Result<Report, BenchError> {
-    let tsc_hz = tsc_hz();
+fn table(figures: &Figures) -> Table {
+    let columns = [
+        "case",
+        "sflow",
+        "Mpps",
+        "lowest",
+        "highest",
+        "cycles",
+        "samples",
+        "lost",
+        "cycles by node",
+    ];
+    let mut table = Table::new("Packets a second", &columns);
+    for r in &figures.cases {
+        let nodes: Vec<_> = r.nodes.iter().map(|(n, c)| format!("{n} {c}")).collect();
+        table.push([
+            r.case.to_owned(),
+            r.sflow.to_string(),
+            short(r.mpps),
+            short(r.mpps_min),
+            short(r.mpps_max),
+            short(r.cycles_per_packet),
+            r.samples.to_string(),
+            r.samples_lost.to_string(),
+            nodes.join(", "),
+        ]);
+    }
+    table
+}
+
+fn run(args: &ForwardArgs) -> Result<Figures, BenchError> {
+    let tsc_hz = parshall_linux::clock::tsc_hz();
     let chosen = CASES
         .iter()
         .filter(|c| args.cases.is_empty() || args.cases.iter().any(|n| n == c.name));
@@ -146,13 +212,7 @@ fn run(args: &ForwardArgs) -> Result<Report, BenchError> {
     for (row, windows) in rows.iter_mut().zip(&windows) {
         finish(row, windows);
     }
-    let of = "64-byte frames from a generator to a sink in memory, one worker";
-    Ok(Report {
-        cpu: cpu_model(),
-        tsc_hz,
-        of,
-        cases: rows,
-    })
+    Ok(Figures { cases: rows })
 }
 
 fn row(case: &crate::cases::Case, sflow: SflowRate) -> Row {
@@ -232,15 +292,4 @@ fn finish(row: &mut Row, windows: &[Window]) {
 
 fn round(x: f64) -> f64 {
     (x * 100.0).round() / 100.0
-}
-
-fn tsc_hz() -> u64 {
-    parshall_linux::clock::tsc_hz()
-}
-
-fn cpu_model() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = info.lines().find(|l| l.starts_with("model name"));
-    line.and_then(|l| l.split(':').nth(1))
-        .map_or("unknown".into(), |m| m.trim().to_owned())
 }
