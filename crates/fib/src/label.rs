@@ -100,7 +100,7 @@ impl MplsFib {
             let chunk = self.chunks[nr].swap(null_mut(), Ordering::AcqRel);
             // SAFETY: not null (an entry was just written there), from `Box::into_raw`,
             // and unlinked by us under the lock: nobody else takes it.
-            self.domain.retire(unsafe { Box::from_raw(chunk) });
+            unsafe { self.domain.retire_raw(chunk) };
         }
         Ok(old)
     }

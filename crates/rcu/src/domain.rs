@@ -42,7 +42,39 @@ struct Slot {
 #[repr(align(128))]
 struct Epoch(AtomicU64);
 
-type Garbage = Box<dyn Send>;
+/// A retired value: its pointer and how to free it. Not a `Box`: that would claim the
+/// value for itself from the moment of its retirement, while readers still look at it.
+struct Garbage {
+    ptr: *mut (),
+    free: unsafe fn(*mut ()),
+}
+
+// SAFETY: made only from values that are `Send` (the bound of `retire_raw`), which is what
+// dropping one on another thread needs.
+unsafe impl Send for Garbage {}
+
+impl Garbage {
+    /// # Safety
+    /// As [`Domain::retire_raw`].
+    unsafe fn new<T: Send + 'static>(ptr: *mut T) -> Self {
+        unsafe fn free<T>(ptr: *mut ()) {
+            // SAFETY: `new` put the pointer of a `Box<T>` beside this very function, and
+            // the garbage is dropped once.
+            drop(unsafe { Box::from_raw(ptr.cast::<T>()) });
+        }
+        Garbage {
+            ptr: ptr.cast(),
+            free: free::<T>,
+        }
+    }
+}
+
+impl Drop for Garbage {
+    fn drop(&mut self) {
+        // SAFETY: pointer and function belong together, and nobody else has the pointer.
+        unsafe { (self.free)(self.ptr) };
+    }
+}
 
 #[derive(Default)]
 struct Bin {
@@ -124,6 +156,20 @@ impl Domain {
     /// Takes over a value that no new reader can reach any more, and drops it (in a later
     /// [`Domain::reclaim`]) once all readers that were online have been quiescent.
     pub fn retire<T: Send + 'static>(&self, garbage: Box<T>) {
+        // SAFETY: from a box that was ours alone.
+        unsafe { self.retire_raw(Box::into_raw(garbage)) };
+    }
+
+    /// As [`Domain::retire`], for a value that readers may be looking at right now: it
+    /// stays a pointer until it is dropped, because a `Box` must be the only way to what
+    /// it holds from the moment it exists.
+    ///
+    /// # Safety
+    /// `ptr` comes from [`Box::into_raw`], no new reader can reach it, and nobody else
+    /// frees it.
+    pub unsafe fn retire_raw<T: Send + 'static>(&self, ptr: *mut T) {
+        // SAFETY: the caller's promise is the same.
+        let garbage = unsafe { Garbage::new(ptr) };
         let mut bin = lock(&self.bin);
         bin.open.push(garbage);
         bin.len += 1;

@@ -50,7 +50,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         let old = self.ptr.swap(Box::into_raw(Box::new(v)), Ordering::AcqRel);
         // SAFETY: every pointer stored here came from `Box::into_raw`, and the swap hands
         // each of them to exactly one caller.
-        d.retire(unsafe { Box::from_raw(old) });
+        unsafe { d.retire_raw(old) };
     }
 
     /// Looks at the value from the control side, without being a reader: the domain frees

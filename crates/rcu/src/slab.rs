@@ -212,7 +212,7 @@ impl<T: Send + Sync + 'static> Slab<T> {
     fn retire(&self, ptr: *mut T) {
         // SAFETY: non-null pointers in slots come from `Box::into_raw`; the swap under
         // the ledger's lock handed this one to us alone.
-        self.domain.retire(unsafe { Box::from_raw(ptr) });
+        unsafe { self.domain.retire_raw(ptr) };
     }
 }
 
@@ -289,7 +289,8 @@ mod tests {
     #[test]
     fn a_huge_limit_costs_nothing_until_used() {
         let d = Domain::new();
-        let s = Slab::with_limit(&d, 1 << 28);
+        // Miri touches every byte of it.
+        let s = Slab::with_limit(&d, 1 << if cfg!(miri) { 10 } else { 28 });
         assert_eq!(s.memory(), 0);
         s.insert([0u8; 64]).unwrap();
         assert_eq!(s.memory(), 72);

@@ -4,6 +4,11 @@ use crate::{Domain, Published, Slab};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+/// How often: Miri takes a thousand times as long for each.
+fn rounds(n: u64) -> u64 {
+    if cfg!(miri) { n / 200 } else { n }
+}
+
 /// A value that can tell when it is read after its end.
 struct Value {
     words: [u64; 8],
@@ -71,7 +76,7 @@ fn published_values_are_never_seen_after_their_end() {
                 }
             });
         }
-        for n in 1..=30_000 {
+        for n in 1..=rounds(30_000) {
             p.publish(&d, Value::new(n, &live));
             if n % 16 == 0 {
                 d.reclaim();
@@ -111,7 +116,7 @@ fn slab_indices_never_change_their_meaning_under_a_reader() {
             });
         }
         let mut old = 0;
-        for n in 1..=20_000 {
+        for n in 1..=rounds(20_000) {
             let idx = loop {
                 match slab.insert(Value::new(n, &live)) {
                     Ok(idx) => break idx,
