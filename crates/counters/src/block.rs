@@ -115,14 +115,23 @@ counter_block! {
     }
 }
 
+/// Drop counters that share a cache line: all of one worker.
+#[derive(Default, Debug)]
+#[repr(align(64))]
+struct ErrorLine([Counter; 8]);
+
 /// All counters of one worker. Interfaces and nodes are addressed by their number.
+///
+/// Every line of memory in here is written by this worker alone: the blocks fill whole cache lines, and the
+/// alignment keeps the rest away from the reference counts of the `Arc` around it, which others write.
+#[repr(align(128))]
 pub struct WorkerCounters {
     /// By interface index.
     pub interfaces: Box<[IfCounters]>,
     /// By node number.
     pub nodes: Box<[NodeCounters]>,
-    /// Drops by `node * DropReason::COUNT + reason`.
-    errors: Box<[Counter]>,
+    /// Drops by `node * DropReason::COUNT + reason`, eight a line.
+    errors: Box<[ErrorLine]>,
     /// Packets received from drivers.
     pub received: Counter,
     /// Packets handed to drivers.
@@ -135,6 +144,8 @@ pub struct WorkerCounters {
     pub originated: Counter,
     /// Packets waiting in hold queues for a neighbour (a level, not a count).
     pub held: Counter,
+    /// Buffers of its pool that are free (a level, not a count).
+    pub buffers_free: Counter,
     /// Turns of the worker's loop.
     pub loops: Counter,
     /// Times it went to sleep.
@@ -150,13 +161,14 @@ impl WorkerCounters {
         WorkerCounters {
             interfaces: many(interfaces),
             nodes: many(nodes),
-            errors: many(nodes * DropReason::COUNT),
+            errors: many((nodes * DropReason::COUNT).div_ceil(8)),
             received: Counter::default(),
             transmitted: Counter::default(),
             punted: Counter::default(),
             dropped: Counter::default(),
             originated: Counter::default(),
             held: Counter::default(),
+            buffers_free: Counter::default(),
             loops: Counter::default(),
             sleeps: Counter::default(),
         }
@@ -171,18 +183,19 @@ impl WorkerCounters {
     /// Counts `n` drops by `reason` in `node`.
     #[inline]
     pub fn drop_at(&self, node: u16, reason: u16, n: u64) {
-        if let Some(c) = self
-            .errors
-            .get(usize::from(node) * DropReason::COUNT + usize::from(reason))
-        {
+        if let Some(c) = self.error(usize::from(node) * DropReason::COUNT + usize::from(reason)) {
             c.add(n);
         }
     }
 
+    #[inline]
+    fn error(&self, at: usize) -> Option<&Counter> {
+        self.errors.get(at / 8).map(|line| &line.0[at % 8])
+    }
+
     /// Drops by `reason` in `node`.
     pub fn drops_at(&self, node: u16, reason: DropReason) -> u64 {
-        self.errors
-            .get(usize::from(node) * DropReason::COUNT + reason as usize)
+        self.error(usize::from(node) * DropReason::COUNT + reason as usize)
             .map_or(0, Counter::get)
     }
 
@@ -190,6 +203,7 @@ impl WorkerCounters {
     pub fn drops(&self) -> impl Iterator<Item = (u16, DropReason, u64)> + '_ {
         self.errors
             .iter()
+            .flat_map(|line| &line.0)
             .enumerate()
             .filter(|(_, c)| c.get() != 0)
             .filter_map(|(i, c)| {
@@ -211,6 +225,28 @@ mod tests {
         assert_eq!(w.drops().collect::<Vec<_>>(), [(1, DropReason::NoRoute, 4)]);
         assert_eq!(w.drops_at(1, DropReason::NoRoute), 4);
         assert!(w.interface(2).is_none());
+    }
+
+    #[test]
+    fn no_cache_line_is_of_two_workers() {
+        // Small arrays, made in turns, so that an allocator has every reason to put them side by side.
+        let workers: Vec<_> = (0..4)
+            .map(|_| std::sync::Arc::new(WorkerCounters::new(1, 1)))
+            .collect();
+        let mut owner = std::collections::HashMap::new();
+        for (w, c) in workers.iter().enumerate() {
+            fn lines<T>(of: &[T]) -> std::ops::RangeInclusive<usize> {
+                let start = of.as_ptr() as usize;
+                start / 64..=(start + size_of_val(of) - 1) / 64
+            }
+            let scalars = lines(std::slice::from_ref(&**c));
+            let all = scalars.chain(lines(&c.interfaces)).chain(lines(&c.nodes));
+            for line in all.chain(lines(&c.errors)) {
+                assert_eq!(owner.insert(line, w), None, "line {line:#x}");
+            }
+            // The reference counts stand in front of the value.
+            assert_eq!(std::sync::Arc::as_ptr(c) as usize % 128, 0);
+        }
     }
 
     #[test]
