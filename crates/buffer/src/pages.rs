@@ -3,7 +3,8 @@
 use std::io;
 use std::ptr::{self, NonNull};
 
-const HUGE: usize = 2 << 20;
+/// What a large page holds. Miri has no pages, and every byte costs it time.
+const HUGE: usize = if cfg!(miri) { 4096 } else { 2 << 20 };
 
 /// What kind of pages a mapping got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +41,9 @@ impl Mapping {
     /// Maps at least `len` bytes.
     pub fn new(len: usize) -> io::Result<Mapping> {
         let rounded = len.div_ceil(HUGE).max(1) * HUGE;
-        if let Ok(map) = mmap(rounded, libc::MAP_HUGETLB | libc::MAP_POPULATE) {
+        if !cfg!(miri)
+            && let Ok(map) = mmap(rounded, libc::MAP_HUGETLB | libc::MAP_POPULATE)
+        {
             let base = NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
             return Ok(Mapping {
                 base,
@@ -56,7 +59,10 @@ impl Mapping {
         let base = unsafe { map.cast::<u8>().add(shift) };
         // SAFETY: the range lies inside the mapping just made; advice changes no content, and a refusal
         // only means smaller pages.
-        unsafe { libc::madvise(base.cast(), rounded, libc::MADV_HUGEPAGE) };
+        #[cfg(not(miri))]
+        unsafe {
+            libc::madvise(base.cast(), rounded, libc::MADV_HUGEPAGE)
+        };
         let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Mapping {
             base,

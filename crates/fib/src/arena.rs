@@ -210,13 +210,16 @@ fn split(ledger: &mut Ledger, units: usize) -> Option<u32> {
 
 fn reserve(bytes: usize) -> io::Result<NonNull<u8>> {
     let prot = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // Miri knows neither this flag nor the advice below.
+    let lazy = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | lazy;
     // SAFETY: a new private mapping, at an address of the system's choice.
     let base = unsafe { libc::mmap(null_mut(), bytes, prot, flags, -1, 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the mapping just made. Only a hint: without large pages it is slower.
+    #[cfg(not(miri))]
     unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
 }
