@@ -149,24 +149,30 @@ fn grow<A: Grow>(real: Vec<Prefix<A>>, n: usize) -> Vec<Prefix<A>> {
     let known = real.len();
     let mut all = real;
     while known > 0 && all.len() < n {
-        let new = near(&all[..known], &mut random);
-        let (first, last) = A::UNICAST;
-        if (first..=last).contains(&new.addr()) && seen.insert(new) {
-            all.push(new);
+        // The length is drawn first and kept: where a length is dense most places are taken already, and
+        // drawing anew would thin the dense lengths out.
+        let len = all[random.below(known)].len();
+        loop {
+            let new = near(&all[..known], len, &mut random);
+            let (first, last) = A::UNICAST;
+            if (first..=last).contains(&new.addr()) && seen.insert(new) {
+                all.push(new);
+                break;
+            }
         }
     }
     all.truncate(n);
     all
 }
 
-/// A prefix near a real one, of a real one's length.
-fn near<A: Grow>(real: &[Prefix<A>], random: &mut Random) -> Prefix<A> {
-    let p = real[random.below(real.len())];
-    let step = 1u128 << (A::WIDTH - p.len());
-    let addr = p.addr().widen();
+/// A prefix of length `len` near a real one.
+fn near<A: Grow>(real: &[Prefix<A>], len: u8, random: &mut Random) -> Prefix<A> {
+    let step = 1u128 << (A::WIDTH - len);
+    let mut like = real[random.below(real.len())];
     let addr = match random.below(3) {
-        0 => addr ^ step,
+        0 => addr_of(same_length(real, len, random)) ^ step,
         1 => {
+            let addr = addr_of(same_length(real, len, random));
             let blocks = step * (random.below(64) as u128 + 1);
             if random.below(2) == 0 {
                 addr.wrapping_add(blocks)
@@ -175,11 +181,25 @@ fn near<A: Grow>(real: &[Prefix<A>], random: &mut Random) -> Prefix<A> {
             }
         }
         _ => {
-            let q = real[random.below(real.len())];
-            inside(q, random).widen()
+            while like.len() > len {
+                like = real[random.below(real.len())];
+            }
+            inside(like, random).widen()
         }
     };
-    Prefix::masked(A::narrow(addr), p.len())
+    Prefix::masked(A::narrow(addr), len)
+}
+
+fn addr_of<A: Grow>(p: Prefix<A>) -> u128 {
+    p.addr().widen()
+}
+
+/// The first real prefix of this length from a random place on: there is one, `len` came from there.
+fn same_length<A: Grow>(real: &[Prefix<A>], len: u8, random: &mut Random) -> Prefix<A> {
+    let start = random.below(real.len());
+    let (before, after) = real.split_at(start);
+    let mut from = after.iter().chain(before);
+    from.find(|p| p.len() == len).copied().unwrap_or_default()
 }
 
 /// A random address in a prefix.
