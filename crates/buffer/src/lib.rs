@@ -18,8 +18,10 @@ mod frame;
 mod meta;
 mod pages;
 mod pool;
+mod view;
 
 pub use frame::{FRAME_SIZE, Frame, IF_MIXED};
 pub use meta::{BufferIndex, Flags, IF_NONE, Meta};
 pub use pages::PageKind;
 pub use pool::{DATA_SIZE, HEADROOM, Pool, STRIDE};
+pub use view::PoolView;

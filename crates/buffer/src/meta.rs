@@ -115,6 +115,24 @@ impl Meta {
         }
     }
 
+    /// `data`, `len`, `flags` and `reason`, the first in the lowest 16 bits. With nothing above bit 31 the
+    /// packet is a plain one: received, in one buffer, not traced, not on its way to `drop`.
+    #[inline(always)]
+    pub fn head(&self) -> u64 {
+        u64::from(self.data)
+            | u64::from(self.len) << 16
+            | u64::from(self.flags.0) << 32
+            | u64::from(self.reason) << 48
+    }
+    /// Sets the four fields of [`head`](Self::head).
+    #[inline(always)]
+    pub fn set_head(&mut self, head: u64) {
+        self.data = head as u16;
+        self.len = (head >> 16) as u16;
+        self.flags = Flags((head >> 32) as u16);
+        self.reason = (head >> 48) as u16;
+    }
+
     /// Bytes of the whole packet from the current header on, chain included.
     #[inline(always)]
     pub fn total_len(&self) -> u32 {

@@ -6,6 +6,7 @@
 use std::io;
 
 use crate::pages::{Mapping, PageKind};
+use crate::view::{PoolView, SLACK};
 use crate::{BufferIndex, Flags, Meta};
 
 /// Bytes in front of the data where headers can be pushed.
@@ -15,7 +16,7 @@ pub const DATA_SIZE: usize = 2176;
 /// Distance between two buffers.
 pub const STRIDE: usize = META_SIZE + HEADROOM + DATA_SIZE;
 
-const META_SIZE: usize = size_of::<Meta>();
+pub(crate) const META_SIZE: usize = size_of::<Meta>();
 /// Offsets run over headroom and data together.
 const ROOM: usize = HEADROOM + DATA_SIZE;
 
@@ -37,7 +38,7 @@ impl Pool {
     /// When the memory cannot be mapped.
     pub fn new(count: usize) -> io::Result<Pool> {
         let count = u32::try_from(count).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let memory = Mapping::new(count as usize * STRIDE)?;
+        let memory = Mapping::new(count as usize * STRIDE + SLACK)?;
         let mut pool = Pool {
             memory,
             count,
@@ -154,6 +155,13 @@ impl Pool {
                 if _taken { "taken twice" } else { "freed twice" }
             );
         }
+    }
+
+    /// The packets, for a loop over many of them.
+    #[inline(always)]
+    pub fn view(&mut self) -> PoolView<'_> {
+        let base = self.memory.base();
+        PoolView::new(self, base)
     }
 
     #[inline(always)]
