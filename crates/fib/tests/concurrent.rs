@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use parshall_fib::{
-    Addr, Dpo, DpoKind, Ip4Prefix, Ip4Tables, Ip6Prefix, Ip6Tables, IpTables, MplsFib, Prefix,
+    Addr, Dpo, DpoKind, FibError, Ip4Prefix, Ip4Tables, Ip6Prefix, Ip6Tables, IpTables, MplsFib,
+    Prefix,
 };
 use parshall_rcu::{Domain, Reader};
 
@@ -192,13 +193,10 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
+type NewTables<A> = fn(&Arc<Domain>, u32, usize) -> Result<IpTables<A>, FibError>;
+
 /// Runs a script on a table under two readers, one of which looks up in batches and in views.
-fn stress<A: Addr>(
-    new: fn(&Arc<Domain>, u32, usize) -> Result<IpTables<A>, parshall_fib::FibError>,
-    wide: bool,
-    script: &[Change<Prefix<A>>],
-    probes: &[A],
-) {
+fn stress<A: Addr>(new: NewTables<A>, wide: bool, script: &[Change<Prefix<A>>], probes: &[A]) {
     let truth = Truth::of(script, probes);
     let domain = Domain::new();
     let tables = new(&domain, 4, 1 << if cfg!(miri) { 16 } else { 24 }).unwrap();
