@@ -20,6 +20,8 @@ pub enum Capability {
     IpcLock,
     /// Raise priorities.
     SysNice,
+    /// Load BPF programs and make their maps.
+    Bpf,
 }
 
 impl Capability {
@@ -31,6 +33,7 @@ impl Capability {
             Capability::IpcLock => 14,
             Capability::SysAdmin => 21,
             Capability::SysNice => 23,
+            Capability::Bpf => 39,
         }
     }
 
@@ -42,6 +45,7 @@ impl Capability {
             Capability::SysAdmin => "CAP_SYS_ADMIN",
             Capability::IpcLock => "CAP_IPC_LOCK",
             Capability::SysNice => "CAP_SYS_NICE",
+            Capability::Bpf => "CAP_BPF",
         }
     }
 }

@@ -11,6 +11,7 @@ const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_SFLAGS: u32 = 0x26;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
 const ETH_FLAG_LRO: u32 = 1 << 15;
 const SPEED_UNKNOWN: u32 = u32::MAX;
@@ -110,6 +111,15 @@ pub struct Speed {
     pub bits_per_second: u64,
     /// Duplex.
     pub duplex: Duplex,
+}
+
+/// Queues of a link that are in use (`ethtool -l`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Channels {
+    /// That receive, whether or not they send too.
+    pub rx: u32,
+    /// That send, whether or not they receive too.
+    pub tx: u32,
 }
 
 impl Net {
@@ -235,6 +245,30 @@ impl Net {
         })
     }
 
+    /// Queues in use; `None` where the driver does not say.
+    ///
+    /// # Errors
+    /// When there is no such link.
+    pub fn channels(&self, dev: &str) -> Result<Option<Channels>> {
+        // struct ethtool_channels: nine numbers, the last four are the rx, tx, other and combined count.
+        let mut data = [0u8; 36];
+        data[..4].copy_from_slice(&ETHTOOL_GCHANNELS.to_ne_bytes());
+        match self.ethtool(dev, &mut data, "read the number of queues of") {
+            Ok(()) => {}
+            Err(e) if e.errno() == Some(Errno::EOPNOTSUPP) => return Ok(None),
+            Err(e) => return Err(e),
+        }
+        let count = |n: usize| {
+            let b = &data[4 * n..4 * n + 4];
+            u32::from_ne_bytes([b[0], b[1], b[2], b[3]])
+        };
+        let combined = count(8);
+        Ok(Some(Channels {
+            rx: count(5).saturating_add(combined),
+            tx: count(6).saturating_add(combined),
+        }))
+    }
+
     /// Name of the driver behind a link.
     ///
     /// # Errors
@@ -296,6 +330,12 @@ mod tests {
         );
         assert_eq!(net.speed("lo").unwrap().bits_per_second, 0);
         assert_eq!(net.driver("v0").unwrap(), "veth");
+        let four = VethEnd::new("w0").queues(4);
+        net.create_veth(&four, &VethEnd::new("w1").queues(4))
+            .unwrap();
+        assert_eq!(net.channels("w0").unwrap(), Some(Channels { rx: 4, tx: 4 }));
+        assert_eq!(net.channels("lo").unwrap(), None);
+        assert!(net.channels("nosuch0").is_err());
         assert_eq!(
             net.driver("nosuch0").unwrap_err().errno(),
             Some(Errno::ENODEV)

@@ -7,7 +7,7 @@
 //! - [`Net`], the interfaces of one namespace: links, addresses, routes, neighbours, offloads. It is
 //!   a netlink socket made inside that namespace, so the caller's thread never changes its own.
 //!
-//! Beside them: [`caps`] (what privilege is missing and how to grant it), [`affinity`], [`clock`]
+//! Beside them: [`caps`] (what privilege is missing and how to grant it), [`affinity`], [`bpf`], [`clock`]
 //! and [`userns`] (the way in for those who are not root). Every failure is an [`Error`] that says
 //! what was tried, on what, the kernel's reason, and what would help.
 //!
@@ -17,6 +17,7 @@
 
 mod addr;
 pub mod affinity;
+pub mod bpf;
 pub mod caps;
 pub mod clock;
 mod error;
@@ -32,7 +33,7 @@ pub mod userns;
 
 pub use addr::Address;
 pub use error::{Error, Result};
-pub use ethtool::{Duplex, Offload, Offloads, Speed};
+pub use ethtool::{Channels, Duplex, Offload, Offloads, Speed};
 pub use link::{LinkInfo, Oper, VethEnd};
 pub use netns::{NetNs, ScopedNetNs};
 pub use prefix::IpPrefix;

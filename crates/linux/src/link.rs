@@ -16,6 +16,8 @@ const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_EXT_MASK: u16 = 29;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_PROG_ID: u16 = 4;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
@@ -77,6 +79,8 @@ pub struct LinkInfo {
     pub speed: u64,
     /// Kind ("veth", "tun", "dummy"); empty for hardware.
     pub kind: String,
+    /// Number of the XDP program attached to it, 0 = none.
+    pub xdp_program: u32,
 }
 
 impl LinkInfo {
@@ -414,6 +418,10 @@ fn parse(m: &Message) -> Option<LinkInfo> {
             IFLA_LINKINFO => {
                 let kind = attrs(value).find(|a| a.0 == IFLA_INFO_KIND);
                 link.kind = kind.map_or_else(String::new, |a| string(a.1));
+            }
+            IFLA_XDP => {
+                let id = attrs(value).find(|a| a.0 == IFLA_XDP_PROG_ID);
+                link.xdp_program = id.and_then(|a| u32_at(a.1, 0)).unwrap_or(0);
             }
             _ => {}
         }
