@@ -1,5 +1,7 @@
 //! The `parshall` binary: the composition root. Parses the command line and hands over to a room.
 
+#[cfg(target_arch = "x86_64")]
+mod cpu;
 mod run;
 
 use std::process::ExitCode;
@@ -45,6 +47,10 @@ enum Sflow {
 }
 
 fn main() -> ExitCode {
+    #[cfg(target_arch = "x86_64")]
+    if let Err(error) = cpu::check() {
+        return report::<String>(Err(error));
+    }
     match Args::parse().command {
         Command::Run(args) => run::run_router(&args),
         Command::Config(Config::Check(args)) => run::check_config(&args),
