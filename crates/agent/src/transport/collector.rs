@@ -4,14 +4,14 @@
 //! (RFC 1122 section 4.1.3.3). Any such error, a missing route and a failed lookup alike, pauses this collector: datagrams
 //! are counted as failed, and the socket is made anew after a time that doubles up to a limit. The others notice nothing.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, MultiHeaders, sendmmsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::send::{Outcome, send_all};
 use super::{Lookup, Resolve};
 use crate::config::{CollectorConfig, CollectorHost};
 use crate::status::{CollectorState, CollectorStatus};
@@ -27,8 +27,6 @@ const LONGEST_REFUSED: u64 = 8 * SECOND;
 const RENEW: u64 = 300 * SECOND;
 /// Socket send buffer in bytes, as hsflowd's.
 const SEND_BUFFER: usize = 2_000_000;
-/// Most datagrams in one system call.
-const BATCH: usize = 64;
 
 enum State {
     /// Nothing until then.
@@ -36,7 +34,12 @@ enum State {
     /// A lookup is under way and there is no address yet.
     Resolving,
     /// Ready to send.
-    Up { socket: Socket, peer: SocketAddr },
+    Up {
+        socket: Socket,
+        peer: SocketAddr,
+        /// Segmentation offload works on this way.
+        rows: bool,
+    },
 }
 
 /// One collector and what became of it.
@@ -144,18 +147,24 @@ impl Collector {
 
     fn open(&mut self, now: u64, peer: SocketAddr) {
         match connect(peer, self.config.source) {
-            Ok(socket) => self.state = State::Up { socket, peer },
+            Ok(socket) => {
+                self.state = State::Up {
+                    socket,
+                    peer,
+                    rows: true,
+                }
+            }
             Err(text) => self.fail(now, text, LONGEST_PAUSE),
         }
     }
 
     /// Sends the datagrams, or counts them as failed.
     pub fn send(&mut self, now: u64, datagrams: &[&[u8]]) {
-        let State::Up { socket, peer } = &self.state else {
+        let State::Up { socket, peer, rows } = &mut self.state else {
             self.failed += datagrams.len() as u64;
             return;
         };
-        let (sent, error) = send_all(socket.as_raw_fd(), datagrams);
+        let Outcome { sent, error } = send_all(socket.as_raw_fd(), datagrams, rows);
         let peer = *peer;
         self.sent += sent as u64;
         self.sent_bytes += datagrams
@@ -254,33 +263,4 @@ fn connect(peer: SocketAddr, source: Option<IpAddr>) -> Result<Socket, String> {
         .connect(&peer.into())
         .map_err(|e| format!("reach {peer}: {e}"))?;
     Ok(socket)
-}
-
-/// Sends with as few system calls as possible: how many went out, and what stopped the rest.
-fn send_all(fd: RawFd, datagrams: &[&[u8]]) -> (usize, Option<Errno>) {
-    let mut sent = 0;
-    while sent < datagrams.len() {
-        let chunk = &datagrams[sent..datagrams.len().min(sent + BATCH)];
-        let parts: Vec<[IoSlice<'_>; 1]> = chunk.iter().map(|d| [IoSlice::new(d)]).collect();
-        let peers: Vec<Option<()>> = vec![None; chunk.len()];
-        // Made anew for each batch: it holds raw pointers and so may not lie in a value that moves between threads.
-        let mut headers = MultiHeaders::<()>::preallocate(chunk.len(), None);
-        match sendmmsg(
-            fd,
-            &mut headers,
-            &parts,
-            &peers,
-            [],
-            MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
-        ) {
-            Ok(done) => match done.count() {
-                // The kernel never says so; were it to, this must not become a loop.
-                0 => return (sent, Some(Errno::EAGAIN)),
-                n => sent += n,
-            },
-            Err(Errno::EINTR) => {}
-            Err(e) => return (sent, Some(e)),
-        }
-    }
-    (sent, None)
 }

@@ -1,10 +1,11 @@
 //! Where datagrams go.
 //!
 //! [`Transport`] is all that the agent knows of it, so that tests can catch what would be sent. [`UdpTransport`] sends to
-//! any number of collectors (`udp`, one collector each), whose names a [`Resolve`] looks up aside (`resolve`).
+//! any number of collectors (`udp`, `collector` for one, `send` for the system calls), whose names a [`Resolve`] looks up aside (`resolve`).
 
 mod collector;
 mod resolve;
+mod send;
 mod udp;
 
 pub use resolve::{Lookup, Resolve, ThreadResolver};
