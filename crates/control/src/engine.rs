@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use parshall_buffer::{PageKind, Pool};
 use parshall_counters::{DropReason, IfTotals, NodeTotals, WorkerCounters};
+use parshall_device::TxQueue;
 use parshall_graph::{
-    Dispatcher, Graph, Limits, NodeId, TraceRecord, Worker, WorkerCommand, WorkerConfig,
-    WorkerHandle,
+    Built, Dispatcher, Graph, Limits, NodeId, RxMode, TraceRecord, WorkerCommand, WorkerConfig,
+    WorkerHandle, handoff,
 };
-use parshall_nodes::{CaptureSlot, Event, Shared, TableLimits};
+use parshall_nodes::{CaptureSlot, Event, NodeOutputs, Shared, TableLimits};
 use parshall_ring::Consumer;
 use parshall_sample::SampleSlot;
 use serde::Serialize;
@@ -108,33 +109,19 @@ impl Engine {
 
     fn spawn(&mut self, index: usize) -> Result<()> {
         let config = &self.config;
-        let limits = self.graph.limits();
-        // Workers must not sample the same positions: each has a sequence of its own.
-        let seed = config
-            .seed
-            .wrapping_add((index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let (nodes, outputs) = parshall_nodes::build(&self.shared, limits, seed);
-        let pool = Pool::new(config.buffers).map_err(|e| {
-            Error::Full(format!(
-                "packet memory of {} buffers for worker {index}: {e}",
-                config.buffers
-            ))
-        })?;
-        let pages = pool.page_kind();
-        let counters = Arc::new(WorkerCounters::new(limits.interfaces, self.graph.slots()));
-        let reader = self
-            .shared
-            .domain
-            .register()
-            .map_err(|e| Error::Full(e.to_string()))?;
-        let (dispatcher, trace) =
-            Dispatcher::new(self.graph.clone(), nodes, pool, counters, reader)?;
         let worker = WorkerConfig {
             index,
             cpu: config.cpus.get(index).copied(),
             busy_poll: config.busy_poll,
         };
-        let handle = Worker::spawn(worker, dispatcher, trace)
+        // Workers must not sample the same positions: each has a sequence of its own.
+        let seed = config
+            .seed
+            .wrapping_add((index as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let (shared, graph, buffers) = (self.shared.clone(), self.graph.clone(), config.buffers);
+        // In the worker's own thread: what it writes lies on its own node and in its own arena.
+        let build = move || build(&shared, &graph, buffers, seed);
+        let (handle, (outputs, pages)) = parshall_graph::spawn(worker, build)
             .map_err(|e| Error::Device(format!("worker {index}: {e}")))?;
         self.mates.push(Mate {
             handle,
@@ -205,6 +192,75 @@ impl Engine {
         if let Some(node) = self.graph.node("interface-output") {
             self.tell(0, WorkerCommand::Inject { node, tx_if, bytes });
         }
+    }
+
+    /// Gives an interface's transmit queues out: the n-th to worker n, and to workers beyond the last a
+    /// hand-over to one that has a queue.
+    pub fn give_tx(
+        &mut self,
+        if_index: u32,
+        queues: Vec<Box<dyn TxQueue>>,
+        (up, max_frame): (bool, u32),
+    ) {
+        let owners = queues.len().min(self.mates.len());
+        if owners == 0 {
+            return;
+        }
+        let add = |queue| WorkerCommand::AddTx {
+            if_index,
+            queue,
+            up,
+            max_frame,
+        };
+        for (mate, queue) in self.mates.iter_mut().zip(queues) {
+            mate.handle.tell(add(queue));
+        }
+        for worker in owners..self.mates.len() {
+            let owner = &mut self.mates[worker % owners].handle;
+            let (outbox, inbox) = handoff(if_index, owner.presence().clone());
+            owner.tell(WorkerCommand::AddInbox(Box::new(inbox)));
+            self.mates[worker].handle.tell(add(Box::new(outbox)));
+        }
+    }
+
+    /// Moves a receive queue from one worker to another. Nothing is lost as long as the device holds what
+    /// comes meanwhile, and nothing is overtaken: all that the old worker received has left it, also what
+    /// it handed over to others, before the new one polls.
+    ///
+    /// # Errors
+    /// When a worker does not answer.
+    pub fn move_rx(
+        &mut self,
+        (if_index, queue_id): (u32, usize),
+        (from, to): (usize, usize),
+        (node, up, mode): (NodeId, bool, RxMode),
+    ) -> Result<()> {
+        self.tell(from, WorkerCommand::ReleaseRx { if_index, queue_id });
+        self.settle()?;
+        let taken = self
+            .mates
+            .get_mut(from)
+            .and_then(|m| m.handle.take_released(if_index, queue_id));
+        let Some(released) = taken else {
+            return Err(Error::Device(format!(
+                "worker {from} did not give queue {queue_id} back"
+            )));
+        };
+        // The second answer of a worker proves that it has had a whole turn since the first, in which it
+        // sent what was handed over to it.
+        self.settle()?;
+        self.tell(
+            to,
+            WorkerCommand::AddRx {
+                node,
+                if_index,
+                queue_id,
+                queue: released.queue,
+                up,
+                mode,
+            },
+        );
+        Ok(())
     }
 
     /// Waits until every worker has done what it was told and given back what it had to.
@@ -327,6 +383,29 @@ pub fn interface_totals<'a>(
         }
     }
     sum
+}
+
+/// Makes all that a worker writes: packet memory, nodes, counters.
+fn build(
+    shared: &Arc<Shared>,
+    graph: &Arc<Graph>,
+    buffers: usize,
+    seed: u64,
+) -> std::result::Result<Built<(NodeOutputs, PageKind)>, String> {
+    let limits = graph.limits();
+    let (nodes, outputs) = parshall_nodes::build(shared, limits, seed);
+    let pool =
+        Pool::new(buffers).map_err(|e| format!("packet memory of {buffers} buffers: {e}"))?;
+    let pages = pool.page_kind();
+    let counters = Arc::new(WorkerCounters::new(limits.interfaces, graph.slots()));
+    let reader = shared.domain.register().map_err(|e| e.to_string())?;
+    let (dispatcher, trace) =
+        Dispatcher::new(graph.clone(), nodes, pool, counters, reader).map_err(|e| e.to_string())?;
+    Ok(Built {
+        dispatcher,
+        trace,
+        rest: (outputs, pages),
+    })
 }
 
 fn check(config: &EngineConfig) -> Result<()> {

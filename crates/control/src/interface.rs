@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use parshall_counters::IfTotals;
 use parshall_device::Device;
 use parshall_drivers::pg::PgHandle;
+use parshall_graph::RxMode;
 use parshall_nodes::{IfAddresses, IfTable, IfView, if_flags};
 use parshall_wire::MacAddr;
 
@@ -37,6 +38,10 @@ pub struct Placement {
     pub queue: usize,
     /// Worker.
     pub worker: usize,
+    /// When it is looked at.
+    pub mode: RxMode,
+    /// It has a descriptor that says when packets wait.
+    pub can_wait: bool,
 }
 
 /// An interface.

@@ -9,8 +9,9 @@
 //! A device says how many queues it has by how many it hands out; who polls them is control's business.
 //!
 //! - **Receive**: any number from one on, in the device's own order, which is the order of their numbers in
-//!   `show interface rx-placement`. Every one must be polled by somebody, so control places them all, the
-//!   n-th new queue of the router on worker `n % workers`. A queue can move to another worker between two
+//!   `show interface rx-placement`. Every one must be polled by somebody, so control places them all: the n-th
+//!   queue on worker n where the device has as many as there are workers, else each on the worker with the
+//!   fewest. A queue can move to another worker between two
 //!   polls: it is told so by [`RxQueue::close`], after which it holds no buffer, and the next poll brings
 //!   another worker's pool. A packet belongs to the pool of the worker that polled it.
 //! - **Transmit**: one to `workers`. With as many as workers each has its own. With fewer, worker `w` owns
@@ -68,6 +69,18 @@ pub trait TxQueue: Send {
     /// the queue's to free (at once, or when the device is done); the rest stays the caller's.
     fn transmit(&mut self, pool: &mut Pool, packets: &[BufferIndex], now: u64) -> TxBurst;
 
+    /// The same, for a caller that has just looked at all the packets: a queue that wants to know these
+    /// things itself does not have to look again.
+    fn transmit_known(
+        &mut self,
+        pool: &mut Pool,
+        packets: &[BufferIndex],
+        _known: TxKnown,
+        now: u64,
+    ) -> TxBurst {
+        self.transmit(pool, packets, now)
+    }
+
     /// Frees what the device has finished with, and gets waiting work going; called once in a while.
     fn flush(&mut self, _pool: &mut Pool) {}
 
@@ -75,6 +88,15 @@ pub trait TxQueue: Send {
     fn close(&mut self, pool: &mut Pool) {
         self.flush(pool);
     }
+}
+
+/// What is known of the packets of one [`TxQueue::transmit_known`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxKnown {
+    /// Bytes of all packets, chains included.
+    pub bytes: u64,
+    /// At least one packet is chained.
+    pub chained: bool,
 }
 
 /// Outcome of one [`TxQueue::transmit`].

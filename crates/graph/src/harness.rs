@@ -73,8 +73,10 @@ impl Harness {
             self.dispatcher.rx.push(crate::RxSlot {
                 node,
                 if_index,
+                queue_id: 0,
                 queue,
                 up: true,
+                mode: crate::RxMode::Polling,
             });
         }
     }

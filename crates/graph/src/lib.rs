@@ -2,7 +2,7 @@
 //!
 //! Owns how packets move from node to node; knows no protocol. A [`Node`] takes a frame and says where
 //! each packet goes next, everything else (handing frames on, arcs, trace, counters, drops) is the
-//! [`Dispatcher`]'s, written once. A [`worker`](Worker) is a pinned thread that polls its receive queues
+//! [`Dispatcher`]'s, written once. A [`worker`](spawn) is a pinned thread that polls its receive queues
 //! and turns its dispatcher; the control thread talks to it through rings and never makes it wait.
 //!
 //! The three nouns: a *packet* is a buffer index with its metadata, owned by one worker from receive to
@@ -11,6 +11,7 @@
 
 mod arc;
 mod dispatcher;
+mod handoff;
 pub mod harness;
 mod node;
 mod pending;
@@ -22,9 +23,12 @@ mod worker;
 pub use arc::{ArcEnd, ArcSpec, Arcs, Feature, Side};
 pub use dispatcher::{Dispatcher, RxSlot};
 pub use node::{
+pub use handoff::{Inbox, Outbox, Presence, handoff};
     CONSUMED, CONTINUE, Ctx, DROP, Dispatch, NamedNode, Node, NodeId, NodeKind, NodeSpec,
 };
 pub use parshall_linux::clock::{monotonic_ns, tsc};
 pub use structure::{Graph, GraphError, Limits};
 pub use trace::{TRACE_BYTES, TraceRecord, hex_line};
-pub use worker::{Garbage, Worker, WorkerCommand, WorkerConfig, WorkerHandle};
+pub use worker::{
+    Built, Garbage, Released, RxMode, WorkerCommand, WorkerConfig, WorkerHandle, spawn,
+};

@@ -3,10 +3,17 @@
 //! The loop: say that no published state is held, take the control thread's commands, turn the
 //! dispatcher. After some idle turns it sleeps on the descriptors of its receive queues and on its
 //! own event descriptor; while asleep it is offline for reclamation. Nothing here locks or allocates.
+//!
+//! A worker makes what it writes in its own thread, after it was pinned: memory then lies on the CPU's own
+//! NUMA node, and in an allocator's arena that no other worker's memory comes from.
+//!
+//! A receive queue moves in two steps: the old worker gives it back ([`WorkerCommand::ReleaseRx`], after
+//! which all it brought in has been through the graph), then the new one polls it.
 
 use std::any::Any;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 use parshall_counters::WorkerCounters;
@@ -15,6 +22,7 @@ use parshall_linux::{affinity, clock::monotonic_ns};
 use parshall_ring::{Consumer, Producer, ring};
 
 use crate::dispatcher::{Dispatcher, RxSlot};
+use crate::handoff::{Inbox, Presence};
 use crate::node::NodeId;
 use crate::trace::TraceRecord;
 
@@ -24,6 +32,29 @@ const COMMANDS: usize = 1024;
 const IDLE_TURNS: u32 = 200;
 /// Longest sleep in ms, so that transmit rings are flushed and time goes on.
 const MAX_SLEEP_MS: u64 = 200;
+
+/// When a worker looks at a receive queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RxMode {
+    /// Always: the worker never sleeps.
+    Polling,
+    /// When its descriptor says that packets wait: the worker sleeps as soon as none come.
+    Interrupt,
+    /// Always while packets come; some idle turns after the last one the worker sleeps.
+    #[default]
+    Adaptive,
+}
+
+impl RxMode {
+    /// VPP's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            RxMode::Polling => "polling",
+            RxMode::Interrupt => "interrupt",
+            RxMode::Adaptive => "adaptive",
+        }
+    }
+}
 
 /// What the control thread tells a worker.
 #[derive(Default)]
@@ -37,11 +68,33 @@ pub enum WorkerCommand {
         node: NodeId,
         /// Interface.
         if_index: u32,
+        /// Number of the queue at its interface.
+        queue_id: usize,
         /// The queue.
         queue: Box<dyn RxQueue>,
         /// Whether the interface is up.
         up: bool,
+        /// When it is looked at.
+        mode: RxMode,
     },
+    /// Poll this queue no longer. It comes back through [`WorkerHandle::take_released`].
+    ReleaseRx {
+        /// Interface.
+        if_index: u32,
+        /// Number of the queue at its interface.
+        queue_id: usize,
+    },
+    /// Look at this queue in another way.
+    SetRxMode {
+        /// Interface.
+        if_index: u32,
+        /// Number of the queue at its interface.
+        queue_id: usize,
+        /// When it is looked at.
+        mode: RxMode,
+    },
+    /// Send what another worker hands over, through the queue of the inbox's interface.
+    AddInbox(Box<Inbox>),
     /// Send through this queue from now on.
     AddTx {
         /// Interface.
@@ -102,6 +155,10 @@ pub enum Garbage {
     None,
     /// A receive queue.
     Rx(Box<dyn RxQueue>),
+    /// A receive queue that is to go on elsewhere; interface and number.
+    Released(u32, usize, Box<dyn RxQueue>),
+    /// The inbox of an interface that went away.
+    Inbox(Box<Inbox>),
     /// A transmit queue.
     Tx(Box<dyn TxQueue>),
     /// Bytes of an injected packet.
@@ -121,14 +178,36 @@ pub struct WorkerConfig {
     pub busy_poll: bool,
 }
 
-/// A worker before it is started.
-pub struct Worker {
+/// What a worker's thread makes before it starts: its dispatcher, the consumer of its trace records, and
+/// whatever else the control thread is to get.
+pub struct Built<T> {
+    /// The dispatcher.
+    pub dispatcher: Dispatcher,
+    /// Consumer of its trace records.
+    pub trace: Consumer<TraceRecord>,
+    /// For the control thread.
+    pub rest: T,
+}
+
+struct Worker {
     config: WorkerConfig,
     dispatcher: Dispatcher,
     commands: Consumer<WorkerCommand>,
     garbage: Producer<Garbage>,
-    wake: Arc<OwnedFd>,
+    presence: Arc<Presence>,
     epoll: OwnedFd,
+    /// Idle turns after which it sleeps; `None` = never.
+    patience: Option<u32>,
+}
+
+/// A receive queue that came back to be placed elsewhere.
+pub struct Released {
+    /// Interface.
+    pub if_index: u32,
+    /// Number of the queue at its interface.
+    pub queue_id: usize,
+    /// The queue.
+    pub queue: Box<dyn RxQueue>,
 }
 
 /// The control thread's side of a worker.
@@ -141,75 +220,125 @@ pub struct WorkerHandle {
     pub trace: Consumer<TraceRecord>,
     commands: Producer<WorkerCommand>,
     garbage: Consumer<Garbage>,
-    wake: Arc<OwnedFd>,
+    released: Vec<Released>,
+    presence: Arc<Presence>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Worker {
-    /// Starts a worker on `dispatcher`; `trace` is the consumer that came with it.
-    ///
-    /// # Errors
-    /// When the system refuses a descriptor or the thread.
-    pub fn spawn(
-        config: WorkerConfig,
-        dispatcher: Dispatcher,
-        trace: Consumer<TraceRecord>,
-    ) -> std::io::Result<WorkerHandle> {
-        let (commands_in, commands) = ring(COMMANDS);
-        let (garbage, garbage_out) = ring(4 * COMMANDS);
-        let wake = Arc::new(event_fd()?);
-        let epoll = epoll_fd()?;
-        watch(&epoll, wake.as_raw_fd(), 0)?;
-        let counters = dispatcher.counters.clone();
-        let worker = Worker {
-            config: config.clone(),
-            dispatcher,
-            commands,
-            garbage,
-            wake: wake.clone(),
-            epoll,
-        };
-        let name = format!("parshall-wk{}", config.index);
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .spawn(move || worker.run())?;
-        Ok(WorkerHandle {
-            config,
-            counters,
-            trace,
-            commands: commands_in,
-            garbage: garbage_out,
-            wake,
-            thread: Some(thread),
+/// Starts a worker. `build` runs in its thread, pinned already, and what it makes besides the dispatcher is
+/// given back; the call returns when it is done.
+///
+/// # Errors
+/// When the system refuses a descriptor, the thread or the CPU, or `build` fails: then its words.
+pub fn spawn<T: Send + 'static>(
+    config: WorkerConfig,
+    build: impl FnOnce() -> Result<Built<T>, String> + Send + 'static,
+) -> Result<(WorkerHandle, T), String> {
+    let words = |e: std::io::Error| e.to_string();
+    let (commands_in, commands) = ring(COMMANDS);
+    let (garbage, garbage_out) = ring(4 * COMMANDS);
+    let presence = Arc::new(Presence::new(event_fd().map_err(words)?));
+    let epoll = epoll_fd().map_err(words)?;
+    watch(&epoll, presence.fd(), 0).map_err(words)?;
+    let (made_in, made) = sync_channel(1);
+    let (theirs, their_config) = (presence.clone(), config.clone());
+    let thread = std::thread::Builder::new()
+        .name(format!("parshall-wk{}", config.index))
+        .spawn(move || {
+            let built = pin(&their_config).and_then(|()| build());
+            let Built {
+                dispatcher,
+                trace,
+                rest,
+            } = match built {
+                Ok(built) => built,
+                Err(e) => return drop(made_in.send(Err(e))),
+            };
+            // SAFETY: gettid takes nothing and cannot fail.
+            theirs.set_tid(unsafe { libc::gettid() });
+            let counters = dispatcher.counters.clone();
+            let told = made_in.send(Ok((counters, trace, rest)));
+            let worker = Worker {
+                config: their_config,
+                dispatcher,
+                commands,
+                garbage,
+                presence: theirs,
+                epoll,
+                patience: Some(IDLE_TURNS),
+            };
+            if told.is_ok() {
+                worker.run();
+            }
         })
-    }
-
-    fn run(mut self) {
-        if let Some(cpu) = self.config.cpu {
-            // A refusal (CPU offline or not allowed) leaves the worker unpinned; `show threads` says where it runs.
-            drop(affinity::pin(cpu));
+        .map_err(words)?;
+    let (counters, trace, rest) = match made.recv() {
+        Ok(Ok(made)) => made,
+        Ok(Err(e)) => {
+            drop(thread.join());
+            return Err(e);
         }
+        Err(_) => return Err("the thread ended while it was set up".into()),
+    };
+    let handle = WorkerHandle {
+        config,
+        counters,
+        trace,
+        commands: commands_in,
+        garbage: garbage_out,
+        released: Vec::new(),
+        presence,
+        thread: Some(thread),
+    };
+    Ok((handle, rest))
+}
+
+fn pin(config: &WorkerConfig) -> Result<(), String> {
+    match config.cpu {
+        Some(cpu) => affinity::pin(cpu).map_err(|e| e.to_string()),
+        None => Ok(()),
+    }
+}
+
+impl Worker {
+    fn run(mut self) {
         self.dispatcher.reader.online();
+        self.note_patience();
         let mut idle = 0;
         while self.obey() {
             self.dispatcher.reader.quiescent();
-            self.dispatcher.counters.loops.add(1);
+            let c = &self.dispatcher.counters;
+            c.loops.add(1);
+            c.buffers_free.set(self.dispatcher.pool.available() as u64);
             let received = self.dispatcher.turn(monotonic_ns());
             if received != 0 {
                 idle = 0;
                 continue;
             }
             idle += 1;
-            if idle >= IDLE_TURNS && !self.config.busy_poll {
-                self.sleep();
-                // Awake for a few turns only: a wake-up without packets should not cost many.
-                idle = IDLE_TURNS - 4;
-            } else {
-                std::hint::spin_loop();
+            match self.patience {
+                Some(patience) if idle >= patience => {
+                    self.sleep();
+                    // Awake for a few turns only: a wake-up without packets should not cost many.
+                    idle = patience.saturating_sub(4);
+                }
+                _ => std::hint::spin_loop(),
             }
         }
         self.dispatcher.close();
         self.dispatcher.reader.offline();
+    }
+
+    /// How long the worker stays awake follows from the most eager of its queues.
+    fn note_patience(&mut self) {
+        let up = || self.dispatcher.rx.iter().filter(|r| r.up);
+        self.patience = if self.config.busy_poll || up().any(|r| r.mode == RxMode::Polling) {
+            None
+        } else if up().next().is_some() && up().all(|r| r.mode == RxMode::Interrupt) {
+            Some(1)
+        } else {
+            Some(IDLE_TURNS)
+        };
     }
 
     /// Carries out waiting commands; false = stop.
@@ -235,8 +364,10 @@ impl Worker {
             WorkerCommand::AddRx {
                 node,
                 if_index,
+                queue_id,
                 queue,
                 up,
+                mode,
             } => {
                 if let (Some(fd), true) = (queue.fd(), up) {
                     // A queue that cannot be watched is still polled whenever the worker is awake.
@@ -245,10 +376,26 @@ impl Worker {
                 d.rx.push(RxSlot {
                     node,
                     if_index,
+                    queue_id,
                     queue,
                     up,
+                    mode,
                 });
+                self.note_patience();
             }
+            WorkerCommand::ReleaseRx { if_index, queue_id } => {
+                return [self.release(if_index, queue_id), None];
+            }
+            WorkerCommand::SetRxMode {
+                if_index,
+                queue_id,
+                mode,
+            } => {
+                let ours = |r: &&mut RxSlot| r.if_index == if_index && r.queue_id == queue_id;
+                d.rx.iter_mut().filter(ours).for_each(|r| r.mode = mode);
+                self.note_patience();
+            }
+            WorkerCommand::AddInbox(inbox) => d.inboxes.push(inbox),
             WorkerCommand::AddTx {
                 if_index,
                 queue,
@@ -280,6 +427,7 @@ impl Worker {
                 if let Some(slot) = d.tx.get_mut(if_index as usize) {
                     (slot.up, slot.max_frame) = (up, max_frame);
                 }
+                self.note_patience();
             }
             WorkerCommand::RemoveInterface { if_index } => return self.remove(if_index),
             WorkerCommand::Inject { node, tx_if, bytes } => {
@@ -299,28 +447,60 @@ impl Worker {
     }
 
     fn remove(&mut self, if_index: u32) -> [Option<Garbage>; 2] {
-        let d = &mut self.dispatcher;
-        while let Some(at) = d.rx.iter().position(|r| r.if_index == if_index) {
-            let slot = d.rx.swap_remove(at);
-            if let (Some(fd), true) = (slot.queue.fd(), slot.up) {
-                drop(unwatch(&self.epoll, fd));
-            }
+        while let Some(at) = self.rx_at(|r| r.if_index == if_index) {
+            let slot = self.take_rx(at);
             drop(self.garbage.push(Garbage::Rx(slot.queue)));
+        }
+        let d = &mut self.dispatcher;
+        while let Some(at) = d.inboxes.iter().position(|i| i.if_index == if_index) {
+            let mut inbox = d.inboxes.swap_remove(at);
+            inbox.close(&mut d.pool);
+            drop(self.garbage.push(Garbage::Inbox(inbox)));
         }
         let tx =
             d.tx.get_mut(if_index as usize)
                 .and_then(|slot| slot.close(&mut d.pool));
+        self.note_patience();
         [tx.map(Garbage::Tx), None]
     }
 
-    /// Sleeps until a queue has packets, a command comes, or something is due.
-    fn sleep(&mut self) {
+    /// Gives a receive queue back. What it brought in has left this worker: the graph runs empty every turn,
+    /// and transmit queues are told to get what waits in them going.
+    fn release(&mut self, if_index: u32, queue_id: usize) -> Option<Garbage> {
+        let at = self.rx_at(|r| r.if_index == if_index && r.queue_id == queue_id)?;
+        let slot = self.take_rx(at);
+        self.flush();
+        self.note_patience();
+        Some(Garbage::Released(if_index, queue_id, slot.queue))
+    }
+
+    fn rx_at(&self, is: impl Fn(&RxSlot) -> bool) -> Option<usize> {
+        self.dispatcher.rx.iter().position(is)
+    }
+
+    fn take_rx(&mut self, at: usize) -> RxSlot {
+        let d = &mut self.dispatcher;
+        let mut slot = d.rx.swap_remove(at);
+        if let (Some(fd), true) = (slot.queue.fd(), slot.up) {
+            drop(unwatch(&self.epoll, fd));
+        }
+        slot.queue.close(&mut d.pool);
+        slot
+    }
+
+    fn flush(&mut self) {
         let d = &mut self.dispatcher;
         for tx in &mut d.tx {
             if let Some(q) = tx.queue.as_mut() {
                 q.flush(&mut d.pool);
             }
         }
+    }
+
+    /// Sleeps until a queue has packets, a command comes, or something is due.
+    fn sleep(&mut self) {
+        self.flush();
+        let d = &mut self.dispatcher;
         let now = monotonic_ns();
         let due =
             d.rx.iter()
@@ -334,13 +514,17 @@ impl Worker {
         if wait_ns == 0 || !self.commands.is_empty() {
             return;
         }
-        d.counters.sleeps.add(1);
-        d.reader.offline();
-        let readable = wait(&self.epoll, wait_ns);
-        d.reader.online();
-        if readable {
-            drain(&self.wake);
+        self.presence.lie_down();
+        if d.inboxes.iter_mut().all(|i| i.is_empty()) {
+            d.counters.sleeps.add(1);
+            d.reader.offline();
+            let readable = wait(&self.epoll, wait_ns);
+            d.reader.online();
+            if readable {
+                self.presence.quiet();
+            }
         }
+        self.presence.get_up();
     }
 }
 
@@ -357,17 +541,42 @@ impl WorkerHandle {
                     }
                     command = back;
                     self.collect_garbage();
-                    signal(&self.wake);
+                    self.presence.ring_bell();
                     std::thread::sleep(std::time::Duration::from_micros(100));
                 }
             }
         }
-        signal(&self.wake);
+        self.presence.ring_bell();
     }
 
-    /// Frees what the worker gave back, and says how many things that were.
+    /// Frees what the worker gave back, and says how many things that were. Queues that are to go on
+    /// elsewhere are kept for [`take_released`](Self::take_released).
     pub fn collect_garbage(&mut self) -> usize {
-        std::iter::from_fn(|| self.garbage.pop()).count()
+        let mut n = 0;
+        while let Some(garbage) = self.garbage.pop() {
+            n += 1;
+            if let Garbage::Released(if_index, queue_id, queue) = garbage {
+                self.released.push(Released {
+                    if_index,
+                    queue_id,
+                    queue,
+                });
+            }
+        }
+        n
+    }
+
+    /// A receive queue that came back to be placed elsewhere, if it has by now.
+    pub fn take_released(&mut self, if_index: u32, queue_id: usize) -> Option<Released> {
+        self.collect_garbage();
+        let is = |r: &Released| r.if_index == if_index && r.queue_id == queue_id;
+        let at = self.released.iter().position(is)?;
+        Some(self.released.swap_remove(at))
+    }
+
+    /// What others know of its thread: for hand-over to it.
+    pub fn presence(&self) -> &Arc<Presence> {
+        &self.presence
     }
 
     /// Whether its thread is there.
@@ -379,7 +588,7 @@ impl WorkerHandle {
     pub fn stop(&mut self) {
         if let Some(thread) = self.thread.take() {
             if self.commands.push(WorkerCommand::Stop).is_ok() || thread.is_finished() {
-                signal(&self.wake);
+                self.presence.ring_bell();
             } else {
                 self.thread = Some(thread);
                 self.tell(WorkerCommand::Stop);
@@ -462,18 +671,6 @@ fn wait(epoll: &OwnedFd, ns: u64) -> bool {
         )
     };
     n > 0
-}
-
-fn signal(fd: &OwnedFd) {
-    let one = 1u64.to_ne_bytes();
-    // SAFETY: eight bytes from a local; a full counter makes it fail, which is as good as signalled.
-    unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-}
-
-fn drain(fd: &OwnedFd) {
-    let mut count = [0u8; 8];
-    // SAFETY: eight bytes into a local; the descriptor does not block.
-    unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
 }
 
 #[cfg(test)]

@@ -91,21 +91,23 @@ fn rig() -> Rig {
     let counters = Arc::new(WorkerCounters::new(4, graph.slots()));
     let reader = Domain::new().register().unwrap();
     let nodes: Vec<NamedNode> = vec![("out", Box::new(Out(told.clone())))];
-    let (dispatcher, trace) = Dispatcher::new(
-        graph.clone(),
-        nodes,
-        Pool::new(1024).unwrap(),
-        counters,
-        reader,
-    )
-    .unwrap();
     let config = WorkerConfig {
         index: 0,
         cpu: None,
         busy_poll: false,
     };
+    let built = graph.clone();
+    let build = move || {
+        let pool = Pool::new(1024).unwrap();
+        let (dispatcher, trace) = Dispatcher::new(built, nodes, pool, counters, reader).unwrap();
+        Ok(Built {
+            dispatcher,
+            trace,
+            rest: (),
+        })
+    };
     Rig {
-        worker: Worker::spawn(config, dispatcher, trace).unwrap(),
+        worker: spawn(config, build).unwrap().0,
         graph,
         told,
     }
@@ -135,8 +137,10 @@ fn packets_wake_a_sleeping_worker_and_everything_comes_back() {
     r.worker.tell(WorkerCommand::AddRx {
         node,
         if_index: 1,
+        queue_id: 0,
         queue: Box::new(Socket(receive)),
         up: true,
+        mode: RxMode::Adaptive,
     });
     let counters = r.worker.counters.clone();
     until("sleep", || counters.sleeps.get() > 0);

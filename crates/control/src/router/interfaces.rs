@@ -2,7 +2,7 @@
 
 use parshall_counters::IfTotals;
 use parshall_device::Queues;
-use parshall_graph::{NodeId, WorkerCommand};
+use parshall_graph::{NodeId, RxMode, WorkerCommand};
 
 use super::Router;
 use crate::drivers::{DeviceKind, DeviceSpec};
@@ -87,41 +87,47 @@ impl Router {
 
     /// Gives workers the queues of a new interface.
     fn hand_out(&mut self, index: u32, node: NodeId, queues: Queues) {
-        let workers = self.engine.workers();
         let max_frame = self.interfaces.get(index).map_or(0, |i| i.max_frame);
-        for (worker, queue) in queues.tx.into_iter().enumerate() {
-            let up = false;
-            self.engine.tell(
-                worker,
-                WorkerCommand::AddTx {
-                    if_index: index,
-                    queue,
-                    up,
-                    max_frame,
-                },
-            );
-        }
-        let one_each = queues.rx.len() == workers;
+        self.engine.give_tx(index, queues.tx, (false, max_frame));
+        // The n-th queue to worker n where there are as many; a generator's streams go by that.
+        let one_each = queues.rx.len() == self.engine.workers();
         for (queue, rx) in queues.rx.into_iter().enumerate() {
             let worker = if one_each {
                 queue
             } else {
                 self.idlest_worker()
             };
+            let placement = Placement {
+                queue,
+                worker,
+                mode: self.default_mode(),
+                can_wait: rx.fd().is_some(),
+            };
             if let Some(i) = self.interfaces.get_mut(index) {
-                i.placement.push(Placement { queue, worker });
+                i.placement.push(placement);
             }
             let command = WorkerCommand::AddRx {
                 node,
                 if_index: index,
+                queue_id: queue,
                 queue: rx,
                 up: false,
+                mode: placement.mode,
             };
-            self.engine.tell(worker, command);
+            self.engine.tell(placement.worker, command);
         }
     }
 
-    /// The worker with the fewest receive queues.
+    fn default_mode(&self) -> RxMode {
+        if self.engine.config().busy_poll {
+            RxMode::Polling
+        } else {
+            RxMode::Adaptive
+        }
+    }
+
+    /// The worker with the fewest receive queues, the first of several: each in its turn, as long as no
+    /// queue is moved or taken away.
     fn idlest_worker(&self) -> usize {
         let load = |w: usize| {
             let on = |i: &Interface| i.placement.iter().filter(|p| p.worker == w).count();

@@ -18,11 +18,13 @@ use parshall_linux::clock::tsc;
 use parshall_rcu::Reader;
 use parshall_ring::{Consumer, Producer, ring};
 
+use crate::handoff::Inbox;
 use crate::node::{CONTINUE, Ctx, DROP, Dispatch, NamedNode, Node, NodeId};
 use crate::pending::Pending;
 use crate::structure::{Graph, GraphError};
 use crate::trace::TraceRecord;
 use crate::tx::TxSlot;
+use crate::worker::RxMode;
 
 /// Trace records that wait for the control thread at most.
 const TRACE_RING: usize = 8192;
@@ -33,10 +35,14 @@ pub struct RxSlot {
     pub node: NodeId,
     /// Interface.
     pub if_index: u32,
+    /// Number of the queue at its interface.
+    pub queue_id: usize,
     /// The queue.
     pub queue: Box<dyn RxQueue>,
     /// Whether the interface is up; a queue of one that is down is not polled.
     pub up: bool,
+    /// When the worker looks at it.
+    pub mode: RxMode,
 }
 
 /// Moves packets through one worker's instance of the graph.
@@ -51,6 +57,8 @@ pub struct Dispatcher {
     pub now: u64,
     pub(crate) rx: Vec<RxSlot>,
     pub(crate) tx: Vec<TxSlot>,
+    /// What other workers hand over to be sent.
+    pub(crate) inboxes: Vec<Box<Inbox>>,
     graph: Arc<Graph>,
     nodes: Vec<Box<dyn Node>>,
     pending: Pending,
@@ -151,9 +159,23 @@ impl Dispatcher {
     fn poll(&mut self, slot: usize) -> usize {
         let rx = &mut self.rx[slot];
         if !rx.up {
+        if !self.inboxes.is_empty() {
+            received += self.serve_inboxes();
+        }
             return 0;
         }
         let mut frame = self.pending.take();
+    /// Sends what other workers have handed over; they have counted it.
+    fn serve_inboxes(&mut self) -> usize {
+        let mut sent = 0;
+        for inbox in &mut self.inboxes {
+            let slot = self.tx.get_mut(inbox.if_index as usize);
+            let queue = slot.filter(|s| s.up).and_then(|s| s.queue.as_deref_mut());
+            sent += inbox.serve(&mut self.pool, queue, self.now);
+        }
+        sent
+    }
+
         let burst = rx.queue.poll(&mut self.pool, &mut frame, self.now);
         let (node, if_index, n) = (rx.node, rx.if_index, frame.len());
         if let Some(c) = self.counters.interface(if_index) {
@@ -296,7 +318,13 @@ struct BuiltIn;
 impl Node for BuiltIn {
     fn process(&mut self, _cx: &mut Ctx<'_>, _frame: &mut Frame) -> Dispatch {
         Dispatch::All(DROP)
+        for rx in &mut self.rx {
+            rx.queue.close(&mut self.pool);
+        }
     }
+        for inbox in &mut self.inboxes {
+            inbox.close(&mut self.pool);
+        }
 }
 
 #[cfg(test)]
