@@ -7,6 +7,7 @@
 //! - [`builder`]: [`DatagramBuilder`], which fills datagrams of bounded size without allocating per sample.
 //! - [`datagram`]: [`Datagram`], which walks a received datagram lazily and trusts none of it.
 //! - [`dissect`]: what a sampled packet header shows: addresses, labels, ports.
+//! - [`sequence`]: [`Tracker`], which tells what was lost on the way by the numbers in what arrived.
 //! - [`reason`]: the drop reason numbers and names.
 //! - [`mod@print`]: text, CSV and JSON output.
 //! - [`pcap`]: takes UDP payloads out of capture files.
@@ -21,6 +22,7 @@ pub mod pcap;
 pub mod print;
 pub mod reason;
 pub mod record;
+pub mod sequence;
 pub mod types;
 pub mod xdr;
 
@@ -31,5 +33,6 @@ pub use datagram::{
     CounterSample, Datagram, DiscardSample, FlowSample, RawRecord, Records, Sample, Samples,
 };
 pub use record::{CounterRecord, FlowRecord};
+pub use sequence::Tracker;
 pub use types::{Address, DataSource, Interface, InterfaceKind, Tag};
 pub use xdr::{DecodeError, ErrorKind};
