@@ -18,12 +18,13 @@ mod pending;
 mod structure;
 mod trace;
 mod tx;
+pub mod wide;
 mod worker;
 
 pub use arc::{ArcEnd, ArcSpec, Arcs, Feature, Side};
 pub use dispatcher::{Dispatcher, RxSlot};
-pub use node::{
 pub use handoff::{Inbox, Outbox, Presence, handoff};
+pub use node::{
     CONSUMED, CONTINUE, Ctx, DROP, Dispatch, NamedNode, Node, NodeId, NodeKind, NodeSpec,
 };
 pub use parshall_linux::clock::{monotonic_ns, tsc};

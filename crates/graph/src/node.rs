@@ -44,6 +44,9 @@ pub struct NodeSpec {
     /// Frames of different receiving interfaces are kept apart on their way to it, because it decides once
     /// a frame by interface. Others get them joined, which makes fuller frames.
     pub by_interface: bool,
+    /// A feature that lets every packet of every frame continue, whatever it does: a frame of one
+    /// interface is shown to it in passing, without a stop of its own.
+    pub in_passing: bool,
     /// What the node did with a traced packet, in words.
     pub format: fn(&TraceRecord) -> String,
 }
@@ -58,6 +61,7 @@ impl NodeSpec {
             starts: None,
             feature: None,
             by_interface: false,
+            in_passing: false,
             format: crate::hex_line,
         }
     }
@@ -86,6 +90,12 @@ impl NodeSpec {
         self.by_interface = true;
         self
     }
+    /// The same, a feature whose verdict is [`CONTINUE`] for every frame; any other is not looked at.
+    #[must_use]
+    pub const fn in_passing(mut self) -> NodeSpec {
+        self.in_passing = true;
+        self
+    }
     /// The same, with a trace formatter.
     #[must_use]
     pub const fn format(mut self, f: fn(&TraceRecord) -> String) -> NodeSpec {
@@ -108,6 +118,10 @@ pub trait Node: Send {
     /// Takes a frame and says where its packets go.
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch;
 
+    /// Whether the node ever has a [`deadline`](Node::deadline); only such nodes are asked for it.
+    fn is_timed(&self) -> bool {
+        false
+    }
     /// When the node wants [`tick`](Node::tick) to be called next (monotonic ns), if at all.
     fn deadline(&self) -> Option<u64> {
         None

@@ -30,6 +30,9 @@ pub(crate) struct Pending {
     ready: [u64; MAX_SLOTS / 64],
     /// One bit a word of `ready`.
     words: u64,
+    /// A frame on its way while nothing waits anywhere: most frames never see a queue. Nothing is marked
+    /// in `words` while it is here.
+    alone: Option<(usize, Box<Frame>)>,
     /// Boxed, because frames change hands by pointer.
     #[allow(clippy::vec_box)]
     stock: Vec<Box<Frame>>,
@@ -50,6 +53,7 @@ impl Pending {
                 .collect(),
             ready: [0; MAX_SLOTS / 64],
             words: 0,
+            alone: None,
             stock: (0..stock).map(|_| Box::default()).collect(),
             late_frames: 0,
         }
@@ -81,8 +85,12 @@ impl Pending {
     #[inline]
     pub fn next(&mut self) -> Option<(usize, Box<Frame>)> {
         if self.words == 0 {
-            return None;
+            return self.alone.take();
         }
+        self.next_waiting()
+    }
+
+    fn next_waiting(&mut self) -> Option<(usize, Box<Frame>)> {
         let word = self.words.trailing_zeros() as usize;
         let slot = word * 64 + self.ready[word].trailing_zeros() as usize;
         let s = &mut self.slots[slot];
@@ -99,6 +107,23 @@ impl Pending {
     /// Hands a whole frame to a slot.
     #[inline]
     pub fn hand_over(&mut self, slot: usize, frame: Box<Frame>) {
+        if self.words == 0 && self.alone.is_none() && !frame.is_empty() {
+            self.alone = Some((slot, frame));
+            return;
+        }
+        self.settle();
+        self.queue(slot, frame);
+    }
+
+    /// Lets the frame that was alone wait at its slot, for it is so no more.
+    #[inline]
+    fn settle(&mut self) {
+        if let Some((slot, frame)) = self.alone.take() {
+            self.queue(slot, frame);
+        }
+    }
+
+    fn queue(&mut self, slot: usize, frame: Box<Frame>) {
         if frame.is_empty() {
             return self.put(frame);
         }
@@ -129,6 +154,7 @@ impl Pending {
         tx_if: u32,
         traced: bool,
     ) {
+        self.settle();
         while !packets.is_empty() {
             self.mark(slot);
             let s = &mut self.slots[slot];

@@ -43,6 +43,8 @@ pub struct Graph {
     /// By node: verdict -> node number.
     pub(crate) edges: Vec<Box<[NodeId]>>,
     pub(crate) place: Vec<Option<ArcPlace>>,
+    /// By node: whether frames are shown to it in passing.
+    pub(crate) in_passing: Box<[bool]>,
     pub(crate) arcs: Vec<BuiltArc>,
     /// Feature switches.
     pub switches: Arcs,
@@ -102,6 +104,7 @@ impl Graph {
         let drop_arc = built.len() - 1;
         let drop_node = find("error-drop", "drop")?;
         Ok(Graph {
+            in_passing: specs.iter().map(|s| s.in_passing).collect(),
             specs,
             edges,
             place,

@@ -1,8 +1,8 @@
 //! A transmit queue in its place: checks, counts, and hands packets to the device.
 
-use parshall_buffer::{BufferIndex, Frame, Pool};
+use parshall_buffer::{BufferIndex, Flags, Frame, Pool};
 use parshall_counters::{DropReason, IfCounters, WorkerCounters};
-use parshall_device::TxQueue;
+use parshall_device::{TxKnown, TxQueue};
 
 /// A slot for the transmit queue of one interface.
 #[derive(Default)]
@@ -19,22 +19,49 @@ pub(crate) struct Rest {
     pub reason: DropReason,
 }
 
+/// What is known of a burst before it is sent.
 #[derive(Default)]
 struct Tally {
     bytes: u64,
     multicast: u64,
     broadcast: u64,
     longest: u32,
+    chained: bool,
 }
 
 impl Tally {
     #[inline(always)]
-    fn of(pool: &Pool, packets: &[BufferIndex]) -> Tally {
+    fn of(pool: &mut Pool, packets: &[BufferIndex]) -> Tally {
+        let view = pool.view();
+        let (mut bytes, mut longest, mut flags, mut first) = (0, 0, 0, 0);
+        for &b in packets {
+            let m = view.meta(b);
+            bytes += u64::from(m.len);
+            longest = longest.max(m.len);
+            flags |= m.flags.0;
+            first |= view.peek::<1>(b, m.data)[0];
+        }
+        let chained = Flags(flags).has(Flags::CHAINED);
+        // The lowest bit of the first byte says that a frame is for a group.
+        if chained || first & 1 != 0 {
+            return Tally::one_by_one(pool, packets);
+        }
+        Tally {
+            bytes,
+            longest: longest.into(),
+            ..Tally::default()
+        }
+    }
+
+    /// The same, for bursts with chained packets or ones for groups.
+    #[cold]
+    fn one_by_one(pool: &Pool, packets: &[BufferIndex]) -> Tally {
         let mut t = Tally::default();
         for &b in packets {
-            let len = pool.meta(b).total_len();
-            t.bytes += u64::from(len);
-            t.longest = t.longest.max(len);
+            let m = pool.meta(b);
+            t.chained |= m.flags.has(Flags::CHAINED);
+            t.bytes += u64::from(m.total_len());
+            t.longest = t.longest.max(m.total_len());
             let bytes = pool.bytes(b);
             if bytes.first().is_some_and(|b| b & 1 != 0) {
                 let broadcast = bytes.starts_with(&[0xFF; 6]);
@@ -78,7 +105,11 @@ impl TxSlot {
                 reason: DropReason::LinkMtuExceeded,
             });
         }
-        let burst = queue.transmit(pool, packets, now);
+        let known = TxKnown {
+            bytes: tally.bytes,
+            chained: tally.chained,
+        };
+        let burst = queue.transmit_known(pool, packets, known, now);
         let taken = burst.taken.min(packets.len());
         let sent = (taken - burst.errors.min(taken)) as u64;
         let rest = Tally::of(pool, &packets[taken..]);

@@ -94,6 +94,10 @@ impl<F: Family> Node for IpNeighbor<F> {
         Dispatch::Each
     }
 
+    fn is_timed(&self) -> bool {
+        true
+    }
+
     fn deadline(&self) -> Option<u64> {
         self.hold.deadline()
     }

@@ -18,7 +18,8 @@ pub const SPEC: NodeSpec = NodeSpec::new("sflow", &[])
         before: &["pcap-rx"],
         after: &[],
     })
-    .by_interface();
+    .by_interface()
+    .in_passing();
 
 /// Sampling on one interface: a message to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

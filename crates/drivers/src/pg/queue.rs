@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use nix::sys::eventfd::EventFd;
 use parshall_buffer::{BufferIndex, Flags, Frame, Pool};
-use parshall_device::{RxBurst, RxQueue, TxBurst, TxQueue};
+use parshall_device::{RxBurst, RxQueue, TxBurst, TxKnown, TxQueue};
 use parshall_ring::{Consumer, Producer};
 
 use super::runner::Runner;
@@ -272,23 +272,33 @@ impl PgTx {
 
 impl TxQueue for PgTx {
     fn transmit(&mut self, pool: &mut Pool, packets: &[BufferIndex], now: u64) -> TxBurst {
-        self.look();
-        let (mut bytes, mut flags) = (0u64, 0u16);
+        let mut known = TxKnown::default();
         for &b in packets {
             let m = pool.meta(b);
-            bytes += u64::from(m.total_len());
-            flags |= m.flags.0;
+            known.bytes += u64::from(m.total_len());
+            known.chained |= m.flags.has(Flags::CHAINED);
         }
+        self.transmit_known(pool, packets, known, now)
+    }
+
+    fn transmit_known(
+        &mut self,
+        pool: &mut Pool,
+        packets: &[BufferIndex],
+        known: TxKnown,
+        now: u64,
+    ) -> TxBurst {
+        self.look();
         if self.capture.is_some() {
             self.record(pool, packets, now);
         }
-        if Flags(flags).has(Flags::CHAINED) {
+        if known.chained {
             pool.free_bulk(packets);
         } else {
             pool.free_unchained(packets);
         }
         self.packets += packets.len() as u64;
-        self.bytes += bytes;
+        self.bytes += known.bytes;
         self.stats.packets.store(self.packets, Ordering::Relaxed);
         self.stats.bytes.store(self.bytes, Ordering::Relaxed);
         TxBurst::all(packets.len())

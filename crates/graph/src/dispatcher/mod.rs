@@ -61,6 +61,8 @@ pub struct Dispatcher {
     pub(crate) inboxes: Vec<Box<Inbox>>,
     graph: Arc<Graph>,
     nodes: Vec<Box<dyn Node>>,
+    /// Nodes that have deadlines.
+    timed: Box<[NodeId]>,
     pending: Pending,
     next: Box<[u16; FRAME_SIZE]>,
     emitted: Vec<(u16, BufferIndex)>,
@@ -115,6 +117,11 @@ impl Dispatcher {
             tx: (0..graph.limits().interfaces)
                 .map(|_| TxSlot::default())
                 .collect(),
+            inboxes: Vec::with_capacity(graph.limits().interfaces),
+            timed: (0..ordered.len())
+                .filter(|&id| ordered[id].is_timed())
+                .map(|id| id as NodeId)
+                .collect(),
             nodes: ordered,
             pending: Pending::new(graph.slots(), &apart, 2 * graph.specs().len() + 64),
             next: Box::new([0; FRAME_SIZE]),
@@ -152,19 +159,12 @@ impl Dispatcher {
         }
         self.tick();
         self.run();
-        received
-    }
-
-    /// Polls one receive slot and starts what came in on its way.
-    fn poll(&mut self, slot: usize) -> usize {
-        let rx = &mut self.rx[slot];
-        if !rx.up {
         if !self.inboxes.is_empty() {
             received += self.serve_inboxes();
         }
-            return 0;
-        }
-        let mut frame = self.pending.take();
+        received
+    }
+
     /// Sends what other workers have handed over; they have counted it.
     fn serve_inboxes(&mut self) -> usize {
         let mut sent = 0;
@@ -176,6 +176,13 @@ impl Dispatcher {
         sent
     }
 
+    /// Polls one receive slot and starts what came in on its way.
+    fn poll(&mut self, slot: usize) -> usize {
+        let rx = &mut self.rx[slot];
+        if !rx.up {
+            return 0;
+        }
+        let mut frame = self.pending.take();
         let burst = rx.queue.poll(&mut self.pool, &mut frame, self.now);
         let (node, if_index, n) = (rx.node, rx.if_index, frame.len());
         if let Some(c) = self.counters.interface(if_index) {
@@ -205,9 +212,11 @@ impl Dispatcher {
 
     /// Calls due nodes' tick.
     fn tick(&mut self) {
-        for id in 0..self.nodes.len() {
-            if self.nodes[id].deadline().is_some_and(|d| d <= self.now) {
-                self.with_node(id as NodeId, |node, cx| node.tick(cx));
+        for i in 0..self.timed.len() {
+            let id = self.timed[i];
+            let due = self.nodes[usize::from(id)].deadline();
+            if due.is_some_and(|d| d <= self.now) {
+                self.with_node(id, |node, cx| node.tick(cx));
             }
         }
     }
@@ -275,7 +284,11 @@ impl Dispatcher {
     }
 
     #[inline(always)]
-    fn with_node<R>(&mut self, id: NodeId, f: impl FnOnce(&mut dyn Node, &mut Ctx<'_>) -> R) -> R {
+    pub(super) fn with_node<R>(
+        &mut self,
+        id: NodeId,
+        f: impl FnOnce(&mut dyn Node, &mut Ctx<'_>) -> R,
+    ) -> R {
         let mut cx = Ctx {
             pool: &mut self.pool,
             next: &mut self.next,
@@ -305,7 +318,13 @@ impl Dispatcher {
 
     /// Gives up all queues, freeing the buffers they hold.
     pub fn close(&mut self) {
+        for rx in &mut self.rx {
+            rx.queue.close(&mut self.pool);
+        }
         self.rx.clear();
+        for inbox in &mut self.inboxes {
+            inbox.close(&mut self.pool);
+        }
         for tx in &mut self.tx {
             tx.close(&mut self.pool);
         }
@@ -318,13 +337,7 @@ struct BuiltIn;
 impl Node for BuiltIn {
     fn process(&mut self, _cx: &mut Ctx<'_>, _frame: &mut Frame) -> Dispatch {
         Dispatch::All(DROP)
-        for rx in &mut self.rx {
-            rx.queue.close(&mut self.pool);
-        }
     }
-        for inbox in &mut self.inboxes {
-            inbox.close(&mut self.pool);
-        }
 }
 
 #[cfg(test)]
