@@ -107,7 +107,7 @@ impl<F: Family> IpLookup<F> {
 
     /// Follows objects that only point on, until one says what to do.
     #[cold]
-    fn follow(&self, cx: &mut Ctx<'_>, b: BufferIndex, mut dpo: Dpo) -> Option<Dpo> {
+    fn follow(&self, cx: &mut Ctx<'_>, b: BufferIndex, mut dpo: Dpo) -> Result<Dpo, DropReason> {
         for _ in 0..MAX_STEPS {
             dpo = match dpo.kind() {
                 DpoKind::LoadBalance => {
@@ -118,7 +118,8 @@ impl<F: Family> IpLookup<F> {
                     cx.pool.meta_mut(b).flow_hash = hash;
                     self.shared
                         .load_balances
-                        .get(dpo.index(), cx.rcu)?
+                        .get(dpo.index(), cx.rcu)
+                        .ok_or(DropReason::NoAdjacency)?
                         .pick(hash)
                 }
                 kind if kind == F::LOOKUP => {
@@ -127,16 +128,17 @@ impl<F: Family> IpLookup<F> {
                         .get(cx.rcu, dpo.index())
                         .lookup(cx.rcu, dst)
                 }
-                _ => return Some(dpo),
+                _ => return Ok(dpo),
             };
         }
-        None
+        Err(DropReason::LookupLoop)
     }
 
     /// The verdict for anything that is not a plain adjacency.
     fn decide(&self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex, dpo: Dpo) {
-        let Some(dpo) = self.follow(cx, b, dpo) else {
-            return cx.drop_packet(i, b, DropReason::LookupLoop);
+        let dpo = match self.follow(cx, b, dpo) {
+            Ok(dpo) => dpo,
+            Err(reason) => return cx.drop_packet(i, b, reason),
         };
         cx.pool.meta_mut(b).dpo = dpo.bits();
         let refuse = |cx: &mut Ctx<'_>, reason, error| {

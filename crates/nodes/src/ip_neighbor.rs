@@ -36,6 +36,9 @@ pub const SPEC6: NodeSpec = NodeSpec::new(
 )
 .format(format_ip6);
 
+/// One buffer in so many may be held by packets that wait for neighbours.
+const MOST_HELD: usize = 4;
+
 /// The node.
 pub struct IpNeighbor<F: Family> {
     shared: Arc<Shared>,
@@ -58,6 +61,10 @@ impl<F: Family> IpNeighbor<F> {
             return cx.drop_packet(i, b, DropReason::NoAdjacency);
         };
         cx.pool.meta_mut(b).scratch[0] = way_on(&self.shared, cx, b).into();
+        // What waits leaves most buffers to the others, however many neighbours do not answer.
+        if cx.counters.held.get() >= (cx.pool.capacity() / MOST_HELD) as u64 {
+            return cx.drop_packet(i, b, DropReason::NeighborQueueFull);
+        }
         let offered = self.hold.keep(if_index, ip, b, cx.now);
         if offered.tell {
             // A full event ring only delays the question until the next packet reminds.

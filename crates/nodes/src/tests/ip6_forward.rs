@@ -216,7 +216,7 @@ fn silent_drops_and_loops() {
         (
             "70",
             Dpo::new(DpoKind::LoadBalance, 60),
-            DropReason::LookupLoop,
+            DropReason::NoAdjacency,
         ),
     ] {
         lab.route6(&format!("2001:db8:{prefix}::/48"), dpo);
