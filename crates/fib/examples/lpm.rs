@@ -80,6 +80,29 @@ fn measure<A: Addr>(prefixes: &[Prefix<A>], spread: fn(Prefix<A>, u64) -> A) {
             .expect("room");
     }
     let load = start.elapsed().as_secs_f64();
+    let other = tables
+        .control(tables.create().expect("a table"))
+        .expect("the table");
+    let mut all: Vec<_> = prefixes.iter().copied().zip((0..).map(adj)).collect();
+    for order in ["in order", "in any order"] {
+        let start = Instant::now();
+        other.change(&all).expect("room");
+        let put = start.elapsed().as_secs_f64();
+        all.iter_mut().for_each(|c| c.1 = Dpo::MISS);
+        let start = Instant::now();
+        other.change(&all).expect("room");
+        let gone = start.elapsed().as_secs_f64();
+        println!("at once, {order}: {put:.3} s, out again {gone:.3} s");
+        for (i, c) in all.iter_mut().enumerate() {
+            c.1 = adj(i);
+        }
+        for i in (1..all.len()).rev() {
+            all.swap(i, random.below(i + 1));
+        }
+    }
+    drop(other);
+    tables.delete(1).expect("the table");
+    domain.reclaim();
     tables.reclaim();
     let mut reader = domain.register().expect("a reader");
     reader.online();

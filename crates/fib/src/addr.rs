@@ -40,6 +40,8 @@ pub trait Addr:
     /// Bitwise or.
     #[must_use]
     fn or(self, other: Self) -> Self;
+    /// How many of the first bits are the same.
+    fn common(self, other: Self) -> u8;
 }
 
 macro_rules! addr {
@@ -81,6 +83,11 @@ macro_rules! addr {
             #[inline]
             fn or(self, other: Self) -> Self {
                 self | other
+            }
+
+            #[inline]
+            fn common(self, other: Self) -> u8 {
+                (self ^ other).leading_zeros() as u8
             }
         }
     };

@@ -1,14 +1,18 @@
 //! The memory that the nodes of all tables of one address family live in.
 //!
-//! One span of address space is reserved at the limit, so that a node is found by base
-//! plus index (32-bit references, no chunk lookup) and never moves; the system gives it
-//! pages as they are touched, large ones if it can. Blocks are 1 to 17 units of a cache
-//! line. A block that readers may still see waits for its grace period before it is used
-//! again.
+//! One span of address space is reserved at the limit and a quarter more, so that a node
+//! is found by base plus index (32-bit references, no chunk lookup) and never moves; the
+//! system gives it pages as they are touched, large ones if it can. Blocks are 1 to 17
+//! units of a cache line. A block that readers may still see waits for its grace period
+//! before it is used again.
+//!
+//! Blocks of one size share slabs of 16 KiB, the lowest slab with room first. A slab
+//! whose last block goes serves any size again, so changes cannot cut the span to pieces
+//! for good; 2 MiB of free slabs in a row are given back to the system.
 
 use crate::error::FibError;
 use parshall_rcu::{Domain, Stamp};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::ptr::{NonNull, null_mut};
@@ -18,6 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) const UNIT: usize = 64;
 /// Largest block in units.
 pub(crate) const UNITS_MAX: usize = 17;
+/// Units of a slab.
+const SLAB: usize = 256;
+/// Slabs that are given back together: a large page.
+const REGION: usize = (2 << 20) / (SLAB * UNIT);
 /// Waiting blocks (units) that make the arena ask the domain to look after its readers.
 const WAITING_MAX: usize = 1 << 14;
 /// References have 28 bits.
@@ -30,12 +38,57 @@ pub(crate) struct Block {
     pub(crate) units: u8,
 }
 
+/// Blocks of one size side by side.
+#[derive(Clone, Copy, Default)]
+struct Slab {
+    /// Free blocks, a bit each.
+    free: [u64; 4],
+    live: u16,
+    /// Units of its blocks; 0 while it serves no size.
+    units: u8,
+    /// It has been written since its pages came from the system.
+    touched: bool,
+}
+
+impl Slab {
+    fn of(units: usize) -> Slab {
+        let mut free = [0u64; 4];
+        for block in 0..SLAB / units {
+            free[block / 64] |= 1 << (block % 64);
+        }
+        Slab {
+            free,
+            live: 0,
+            units: units as u8,
+            touched: true,
+        }
+    }
+
+    /// The lowest free block.
+    fn take(&mut self) -> Option<usize> {
+        let word = self.free.iter().position(|w| *w != 0)?;
+        let bit = self.free[word].trailing_zeros() as usize;
+        self.free[word] &= self.free[word] - 1;
+        self.live += 1;
+        Some(word * 64 + bit)
+    }
+
+    fn is_full(&self) -> bool {
+        self.free == [0; 4]
+    }
+}
+
 #[derive(Default)]
 struct Ledger {
-    /// Units below this one have been used at least once.
-    top: usize,
-    /// Free blocks by size.
-    free: [Vec<u32>; UNITS_MAX + 1],
+    /// Slabs that have been used at least once.
+    slabs: Vec<Slab>,
+    /// Slabs that serve no size.
+    empty: BTreeSet<u32>,
+    /// Slabs with free blocks, by size.
+    partial: [BTreeSet<u32>; UNITS_MAX + 1],
+    /// Slabs in use, by region.
+    used: Vec<u16>,
+    touched: usize,
     /// Blocks that readers may still see, oldest first.
     waiting: VecDeque<(Stamp, Block)>,
     waiting_units: usize,
@@ -43,12 +96,79 @@ struct Ledger {
     live: usize,
 }
 
+impl Ledger {
+    /// A block of so many units; `None` when the span of `most` units is used up.
+    fn take(&mut self, units: usize, most: usize) -> Option<u32> {
+        let at = match self.partial[units].first() {
+            Some(&slab) => slab,
+            None => self.new_slab(units, most)?,
+        };
+        let slab = self.slabs.get_mut(at as usize)?;
+        let block = slab.take()?;
+        if slab.is_full() {
+            self.partial[units].remove(&at);
+        }
+        Some(at * SLAB as u32 + (block * units) as u32)
+    }
+
+    fn new_slab(&mut self, units: usize, most: usize) -> Option<u32> {
+        let at = match self.empty.pop_first() {
+            Some(at) => at,
+            None if (self.slabs.len() + 1) * SLAB <= most => {
+                self.slabs.push(Slab::default());
+                self.slabs.len() as u32 - 1
+            }
+            None => return None,
+        };
+        let region = at as usize / REGION;
+        if self.used.len() <= region {
+            self.used.resize(region + 1, 0);
+        }
+        self.used[region] += 1;
+        let slab = &mut self.slabs[at as usize];
+        self.touched += usize::from(!slab.touched);
+        *slab = Slab::of(units);
+        self.partial[units].insert(at);
+        Some(at)
+    }
+
+    /// Takes a block back; says which region has become free by that.
+    fn give(&mut self, block: Block) -> Option<usize> {
+        let (at, units) = (block.at as usize / SLAB, usize::from(block.units));
+        let slab = &mut self.slabs[at];
+        debug_assert_eq!(slab.units, block.units);
+        let index = block.at as usize % SLAB / units;
+        debug_assert_eq!(slab.free[index / 64] >> (index % 64) & 1, 0, "freed twice");
+        slab.free[index / 64] |= 1 << (index % 64);
+        slab.live -= 1;
+        if slab.live > 0 {
+            self.partial[units].insert(at as u32);
+            return None;
+        }
+        slab.units = 0;
+        self.partial[units].remove(&(at as u32));
+        self.empty.insert(at as u32);
+        self.used[at / REGION] -= 1;
+        (self.used[at / REGION] == 0).then_some(at / REGION)
+    }
+
+    fn memory(&self) -> usize {
+        // A set of numbers takes about eight bytes each, nodes and slack included.
+        let sets: usize = self.partial.iter().map(BTreeSet::len).sum();
+        self.slabs.capacity() * size_of::<Slab>()
+            + self.used.capacity() * 2
+            + (sets + self.empty.len()) * 8
+            + self.waiting.capacity() * size_of::<(Stamp, Block)>()
+    }
+}
+
 /// Node memory of one address family.
 pub(crate) struct Arena {
     base: NonNull<u8>,
-    /// Units that changes which need memory may use.
+    /// Units that changes which need memory may have in use.
     limit: usize,
-    /// Units reserved: what exceeds the limit lets routes be removed from a full table.
+    /// Units reserved: what exceeds the limit lets routes be removed from a full table, and is the room
+    /// between blocks.
     reserved: usize,
     what: &'static str,
     domain: Arc<Domain>,
@@ -69,7 +189,7 @@ impl Arena {
         what: &'static str,
     ) -> Result<Self, FibError> {
         let limit = (limit / UNIT).clamp(UNITS_MAX, TOP_MAX / 2);
-        let reserved = limit + limit / 4 + 4096;
+        let reserved = (limit + limit / 4 + 8192).next_multiple_of(SLAB * REGION);
         let base = reserve(reserved * UNIT).map_err(|e| FibError::Reserve {
             what,
             bytes: (reserved * UNIT) as u64,
@@ -102,15 +222,13 @@ impl Arena {
         debug_assert!((1..=UNITS_MAX).contains(&units));
         let mut ledger = self.lock();
         self.drain(&mut ledger, 64);
-        let most = if shrinking { self.reserved } else { self.limit };
-        let at = match ledger.free[units].pop() {
-            Some(at) => at,
-            None if ledger.top + units <= most => {
-                ledger.top += units;
-                (ledger.top - units) as u32
-            }
-            None => split(&mut ledger, units).ok_or_else(|| self.full())?,
-        };
+        let in_use = ledger.live + ledger.waiting_units + units;
+        if in_use > self.limit && !shrinking {
+            return Err(self.full());
+        }
+        let at = ledger
+            .take(units, self.reserved)
+            .ok_or_else(|| self.full())?;
         ledger.live += units;
         Ok(Block {
             at,
@@ -129,7 +247,7 @@ impl Arena {
         let mut ledger = self.lock();
         for block in blocks {
             ledger.live -= usize::from(block.units);
-            ledger.free[usize::from(block.units)].push(block.at);
+            self.give(&mut ledger, *block);
         }
     }
 
@@ -158,14 +276,16 @@ impl Arena {
         self.domain.reclaim();
         let mut ledger = self.lock();
         self.drain(&mut ledger, usize::MAX);
+        if ledger.waiting.is_empty() && ledger.waiting.capacity() > WAITING_MAX {
+            ledger.waiting.shrink_to(0);
+        }
         ledger.waiting.len()
     }
 
-    /// Bytes touched so far, with the book-keeping.
+    /// Bytes touched and not given back, with the book-keeping.
     pub(crate) fn memory(&self) -> usize {
         let ledger = self.lock();
-        let free: usize = ledger.free.iter().map(Vec::capacity).sum();
-        ledger.top * UNIT + free * 4 + ledger.waiting.capacity() * size_of::<(Stamp, Block)>()
+        ledger.touched * SLAB * UNIT + ledger.memory()
     }
 
     /// Bytes in tables.
@@ -189,23 +309,30 @@ impl Arena {
             }
             if let Some((_, block)) = ledger.waiting.pop_front() {
                 ledger.waiting_units -= usize::from(block.units);
-                ledger.free[usize::from(block.units)].push(block.at);
+                self.give(ledger, block);
             }
         }
+    }
+
+    fn give(&self, ledger: &mut Ledger, block: Block) {
+        // The first region is never worth giving back.
+        let Some(region) = ledger.give(block).filter(|r| *r > 0) else {
+            return;
+        };
+        let (first, bytes) = (region * REGION, REGION * SLAB * UNIT);
+        for slab in ledger.slabs.iter_mut().skip(first).take(REGION) {
+            ledger.touched -= usize::from(slab.touched);
+            slab.touched = false;
+        }
+        let at = self.base.as_ptr().wrapping_add(region * bytes);
+        // SAFETY: a part of the mapping in which no block is in use; whoever gets a block there writes it
+        // before it is read.
+        unsafe { libc::madvise(at.cast(), bytes, libc::MADV_DONTNEED) };
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Cuts a block out of a larger free one: the last resort, since it never grows together
-/// again.
-fn split(ledger: &mut Ledger, units: usize) -> Option<u32> {
-    let size = (units + 1..=UNITS_MAX).find(|&size| !ledger.free[size].is_empty())?;
-    let at = ledger.free[size].pop()?;
-    ledger.free[size - units].push(at + units as u32);
-    Some(at)
 }
 
 fn reserve(bytes: usize) -> io::Result<NonNull<u8>> {
@@ -220,7 +347,9 @@ fn reserve(bytes: usize) -> io::Result<NonNull<u8>> {
     }
     // SAFETY: the mapping just made. Only a hint: without large pages it is slower.
     #[cfg(not(miri))]
-    unsafe { libc::madvise(base, bytes, libc::MADV_HUGEPAGE) };
+    unsafe {
+        libc::madvise(base, bytes, libc::MADV_HUGEPAGE)
+    };
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
 }
 
@@ -271,14 +400,29 @@ mod tests {
     }
 
     #[test]
-    fn large_free_blocks_are_cut_when_nothing_else_is_left() {
-        let a = arena(&Domain::new(), 17);
-        let b = a.alloc(17, false).unwrap();
-        a.free_now(&[b]);
-        let parts: Vec<_> = (0..17).map(|_| a.alloc(1, false).unwrap().at).collect();
-        let mut sorted = parts.clone();
-        sorted.sort_unstable();
-        assert_eq!(sorted, (0..17).collect::<Vec<_>>());
-        assert_eq!(a.live(), 17 * UNIT);
+    fn a_slab_that_is_free_serves_any_size() {
+        let a = arena(&Domain::new(), 8 * SLAB);
+        let small: Vec<_> = (0..8 * SLAB).map(|_| a.alloc(1, false).unwrap()).collect();
+        assert!(a.alloc(1, false).is_err());
+        a.free_now(&small);
+        let touched = a.memory();
+        // 15 blocks of 17 units to a slab: the same slabs, and no more.
+        for _ in 0..8 * 15 {
+            a.alloc(17, false).unwrap();
+        }
+        assert!(a.memory() < touched + 1024, "{} {touched}", a.memory());
+    }
+
+    #[test]
+    fn a_large_stretch_of_free_slabs_goes_back_to_the_system() {
+        let a = arena(&Domain::new(), 4 * REGION * SLAB);
+        let all: Vec<_> = (0..3 * REGION * SLAB)
+            .map(|_| a.alloc(1, false).unwrap())
+            .collect();
+        let full = a.memory();
+        a.free_now(&all);
+        assert!(a.memory() < full / 2, "{} of {full}", a.memory());
+        assert_eq!(a.live(), 0);
+        assert_eq!(a.alloc(3, false).map(|b| b.at), Ok(0));
     }
 }

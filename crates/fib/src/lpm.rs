@@ -7,14 +7,15 @@
 //! changing it is one store instead of a walk through the whole table.
 //!
 //! Writing. The prefixes are kept in a [`Rib`], whose nodes match the nodes here. A change
-//! works out, from there, the slots of the one node that the prefix ends in (and of nodes
-//! below it that inherit from it); a node whose runs change is built anew, bottom up, and
-//! nothing is stored where readers see it until all is built. Then every store switches
-//! some addresses from the old answer to the new one; addresses outside the prefix keep
-//! theirs throughout. A change that runs out of memory has stored nothing.
+//! of one or many prefixes works out, from there, the slots of the nodes that the prefixes
+//! end in (and of nodes below that inherit from them); a node whose runs change is built
+//! anew, bottom up, and nothing is stored where readers see it until all is built. Then
+//! every store switches some addresses from the old answer to the new one; addresses
+//! outside the prefixes keep theirs throughout. A change that runs out of memory has
+//! stored nothing.
 
 use crate::addr::Addr;
-use crate::arena::{Arena, Block};
+use crate::arena::{Arena, Block, UNIT};
 use crate::change::Change;
 use crate::dpo::Dpo;
 use crate::error::FibError;
@@ -53,8 +54,21 @@ struct Writer<A: Addr> {
     rib: Rib<A, Dpo>,
     /// Bits of the root.
     bits: u8,
+    /// The root was widened by hand.
+    wide: bool,
     /// Units of the arena in use.
     units: usize,
+}
+
+impl<A: Addr> Writer<A> {
+    /// Sets the object of a prefix in the map, a miss takes it out; returns the one it had.
+    fn set(&mut self, prefix: Prefix<A>, dpo: Dpo) -> Option<Dpo> {
+        if dpo.is_miss() {
+            self.rib.remove(prefix)
+        } else {
+            self.rib.insert(prefix, dpo)
+        }
+    }
 }
 
 /// One table of longest-prefix match. Read by workers, changed by control.
@@ -94,46 +108,59 @@ impl View<'_> {
     /// node should use for a frame. Stops at the shorter of the two slices.
     #[inline]
     pub fn lookup_batch<A: Addr>(&self, addrs: &[A], out: &mut [Dpo]) {
-        // Counting bits is half of a lookup's work; the baseline has no instruction for it.
-        #[cfg(all(target_arch = "x86_64", not(target_feature = "popcnt")))]
-        if std::arch::is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has the instruction.
-            return unsafe { self.batch_popcnt(addrs, out) };
-        }
-        self.batch(addrs, out);
-    }
-
-    #[cfg(all(target_arch = "x86_64", not(target_feature = "popcnt")))]
-    #[target_feature(enable = "popcnt")]
-    fn batch_popcnt<A: Addr>(&self, addrs: &[A], out: &mut [Dpo]) {
-        self.batch(addrs, out);
-    }
-
-    #[inline(always)]
-    fn batch<A: Addr>(&self, addrs: &[A], out: &mut [Dpo]) {
         for (addrs, out) in addrs.chunks(BATCH).zip(out.chunks_mut(BATCH)) {
-            let mut entries = [Entry::default(); BATCH];
-            let mut open = 0;
-            for (entry, addr) in entries.iter_mut().zip(addrs) {
-                *entry = self.first(*addr);
-                open |= entry.0;
-            }
-            let mut depth = self.bits;
-            // An or of kinds can look like a node without being one: harmless.
-            while Entry(open).is_node() {
-                open = 0;
-                for (entry, addr) in entries.iter_mut().zip(addrs) {
-                    if entry.is_node() {
-                        *entry = self.step(*entry, *addr, depth);
-                        open |= if entry.is_node() { entry.0 } else { 0 };
-                    }
-                }
-                depth += STRIDE;
-            }
-            for (out, entry) in out.iter_mut().zip(entries) {
-                *out = self.answer(entry);
-            }
+            self.batch(addrs, out);
         }
+    }
+
+    /// Level by level, only those lookups that are not done yet. What is done is left out
+    /// by arithmetic instead of a branch: which ones end where cannot be predicted.
+    #[inline]
+    fn batch<A: Addr>(&self, addrs: &[A], out: &mut [Dpo]) {
+        let n = addrs.len().min(out.len()).min(BATCH);
+        let (mut entries, mut open) = ([Entry::default(); BATCH], [0u8; BATCH]);
+        let mut left = 0;
+        for i in 0..n {
+            let entry = self.first(addrs[i]);
+            self.prefetch_node(entry);
+            entries[i] = entry;
+            open[left] = i as u8;
+            left += usize::from(entry.is_node());
+        }
+        let mut depth = self.bits;
+        while left > 0 {
+            let mut still = 0;
+            for k in 0..left {
+                // `open` holds numbers below `n`, and there are at most `k` of them before this one.
+                let i = usize::from(open[k]) % BATCH;
+                let Some(addr) = addrs.get(i) else { continue };
+                let entry = self.step(entries[i], *addr, depth);
+                self.prefetch_node(entry);
+                entries[i] = entry;
+                open[still] = i as u8;
+                still += usize::from(entry.is_node());
+            }
+            left = still;
+            depth += STRIDE;
+        }
+        for (out, entry) in out.iter_mut().zip(&entries[..n]) {
+            *out = self.answer(*entry);
+        }
+    }
+
+    /// Asks for the head of a node that the next level will read; for an answer, for a line of the same
+    /// span, which is harmless.
+    #[inline(always)]
+    fn prefetch_node(&self, entry: Entry) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let at = self.base.wrapping_add(entry.at() as usize * UNIT);
+            // SAFETY: a prefetch changes nothing and cannot fault.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = entry;
     }
 
     /// Asks the processor to fetch the first word that a lookup of `addr` needs.
@@ -184,6 +211,7 @@ impl<A: Addr> Lpm<A> {
             writer: Mutex::new(Writer {
                 rib: Rib::new(),
                 bits: 0,
+                wide: false,
                 units: 0,
             }),
         }
@@ -219,22 +247,17 @@ impl<A: Addr> Lpm<A> {
     /// # Errors
     /// [`FibError::Full`] when memory for nodes is used up; then nothing has changed.
     pub fn insert(&self, prefix: Prefix<A>, dpo: Dpo) -> Result<Option<Dpo>, FibError> {
-        if dpo.is_miss() {
-            return self.remove(prefix);
-        }
         let mut writer = self.lock();
-        let old = writer.rib.insert(prefix, dpo);
-        if old == Some(dpo) {
+        let old = writer.set(prefix, dpo);
+        if old == Some(dpo) || old.is_none() && dpo.is_miss() {
             return Ok(old);
         }
-        if let Err(full) = self.apply(&mut writer, prefix, false) {
-            match old {
-                Some(old) => writer.rib.insert(prefix, old),
-                None => writer.rib.remove(prefix),
-            };
+        self.grow(&mut writer);
+        if let Err(full) = self.apply(&mut writer, &[prefix], dpo.is_miss()) {
+            writer.set(prefix, old.unwrap_or_default());
             return Err(full);
         }
-        self.grow(&mut writer);
+        self.shrink(&mut writer);
         Ok(old)
     }
 
@@ -245,15 +268,46 @@ impl<A: Addr> Lpm<A> {
     /// the reserve for removals is still waiting for readers; then nothing has changed,
     /// and the same call succeeds a moment later.
     pub fn remove(&self, prefix: Prefix<A>) -> Result<Option<Dpo>, FibError> {
+        self.insert(prefix, Dpo::MISS)
+    }
+
+    /// Sets the objects of many prefixes at once; a miss takes a prefix out, and of several
+    /// changes of one prefix the last counts. Every node is built once for all of them, so
+    /// this is many times faster than one by one. A reader sees, for every address, the
+    /// answer from before or that from after the whole batch.
+    ///
+    /// # Errors
+    /// [`FibError::Full`] when memory for nodes is used up; then nothing has changed.
+    pub fn change(&self, changes: &[(Prefix<A>, Dpo)]) -> Result<(), FibError> {
+        let in_order = |c: &[(Prefix<A>, Dpo)]| c.windows(2).all(|w| w[0].0 <= w[1].0);
+        if !in_order(changes) {
+            let mut sorted = changes.to_vec();
+            // Stable: the last change of a prefix stays the last.
+            sorted.sort_by_key(|c| c.0);
+            return self.change(&sorted);
+        }
         let mut writer = self.lock();
-        let Some(old) = writer.rib.remove(prefix) else {
-            return Ok(None);
-        };
-        if let Err(full) = self.apply(&mut writer, prefix, true) {
-            writer.rib.insert(prefix, old);
+        let (mut prefixes, mut before) = (Vec::with_capacity(changes.len()), Vec::new());
+        for (i, &(prefix, dpo)) in changes.iter().enumerate() {
+            if changes.get(i + 1).is_some_and(|next| next.0 == prefix) {
+                continue;
+            }
+            let old = writer.set(prefix, dpo).unwrap_or_default();
+            if old != dpo {
+                prefixes.push(prefix);
+                before.push(old);
+            }
+        }
+        self.grow(&mut writer);
+        let shrinking = changes.iter().all(|c| c.1.is_miss());
+        if let Err(full) = self.apply(&mut writer, &prefixes, shrinking) {
+            for (prefix, old) in prefixes.iter().zip(before) {
+                writer.set(*prefix, old);
+            }
             return Err(full);
         }
-        Ok(Some(old))
+        self.shrink(&mut writer);
+        Ok(())
     }
 
     /// The object of exactly this prefix.
@@ -290,32 +344,31 @@ impl<A: Addr> Lpm<A> {
     pub fn memory(&self) -> usize {
         let writer = self.lock();
         let root = size_of::<Root>() + (size_of::<AtomicU32>() << writer.bits);
-        size_of::<Self>() + root + writer.units * crate::arena::UNIT + writer.rib.memory()
+        size_of::<Self>() + root + writer.units * UNIT + writer.rib.memory()
     }
 
-    /// Brings the reading side in line with the map after `prefix` changed there.
+    /// Brings the reading side in line with the map after these prefixes, which are in
+    /// order, changed there.
     fn apply(
         &self,
         writer: &mut Writer<A>,
-        prefix: Prefix<A>,
+        prefixes: &[Prefix<A>],
         shrinking: bool,
     ) -> Result<(), FibError> {
-        if prefix.len() == 0 {
-            let dpo = writer.rib.get(prefix).copied().unwrap_or_default();
-            self.default.store(dpo.bits(), Ordering::Release);
+        let Some(first) = prefixes.first() else {
             return Ok(());
-        }
+        };
+        let default = (first.len() == 0).then_some(*first);
         let root = self.root.read_control(self.arena.domain());
         let mut change = Change {
             rib: &writer.rib,
             arena: &self.arena,
-            prefix,
             shrinking,
             stores: Vec::new(),
             fresh: Vec::new(),
             doomed: Vec::new(),
         };
-        if let Err(full) = change.root(&root) {
+        if let Err(full) = change.root(&root, &prefixes[usize::from(default.is_some())..]) {
             self.arena.free_now(&change.fresh);
             return Err(full);
         }
@@ -328,6 +381,10 @@ impl<A: Addr> Lpm<A> {
         for (word, entry) in stores {
             word.store(entry.0, Ordering::Release);
         }
+        if let Some(prefix) = default {
+            let dpo = writer.rib.get(prefix).copied().unwrap_or_default();
+            self.default.store(dpo.bits(), Ordering::Release);
+        }
         drop(root);
         let units = |blocks: &[Block]| blocks.iter().map(|b| usize::from(b.units)).sum::<usize>();
         writer.units = writer.units + units(&fresh) - units(&doomed);
@@ -338,7 +395,17 @@ impl<A: Addr> Lpm<A> {
     /// Gives the table the widest root at once (256 KiB): for one whose lookups matter more than its
     /// size, however few its routes.
     pub fn widen(&self) {
-        self.widen_to(&mut self.lock(), 16);
+        let mut writer = self.lock();
+        writer.wide = true;
+        self.widen_to(&mut writer, 16);
+    }
+
+    /// Gives a table that has become empty the smallest root again.
+    fn shrink(&self, writer: &mut Writer<A>) {
+        if writer.rib.is_empty() && writer.bits > 0 && !writer.wide {
+            self.root.publish(self.arena.domain(), Root::new(0));
+            writer.bits = 0;
+        }
     }
 
     /// Widens the root when the table has become large for it.

@@ -147,6 +147,47 @@ fn churn<A: Addr>(
     assert_eq!((arena.reclaim(), d.pending()), (0, 0));
 }
 
+/// Runs a sequence of batches, comparing after each one.
+fn batches<A: Addr>(
+    ops: &[Vec<(Prefix<A>, Option<u32>)>],
+    edges: fn(Prefix<A>) -> [A; 4],
+    filler: &[Prefix<A>],
+) {
+    let d = Domain::new();
+    let mut r = online(&d);
+    let (arena, table) = table::<A>(&d);
+    let all: Vec<_> = filler.iter().map(|p| (*p, adj(9))).collect();
+    table.change(&all).unwrap();
+    let mut model: BTreeMap<_, _> = all.into_iter().collect();
+    let probes: Vec<A> = ops.iter().flatten().flat_map(|(p, _)| edges(*p)).collect();
+    for (step, batch) in ops.iter().enumerate() {
+        let dpo = |v: &Option<u32>| v.map_or(Dpo::MISS, |n| adj(n % 3));
+        let batch: Vec<_> = batch.iter().map(|(p, v)| (*p, dpo(v))).collect();
+        table.change(&batch).unwrap();
+        for (p, dpo) in batch {
+            if dpo.is_miss() {
+                model.remove(&p);
+            } else {
+                model.insert(p, dpo);
+            }
+        }
+        for &addr in &probes {
+            let (seen, right) = (table.lookup(&r, addr), scan(&model, addr));
+            assert_eq!(seen, right, "{addr:x?} after step {step}");
+        }
+        r.quiescent();
+    }
+    let mut out = vec![Dpo::MISS; probes.len()];
+    table.view(&r).lookup_batch(&probes, &mut out);
+    let right = |(a, d): (&A, &Dpo)| table.lookup(&r, *a) == *d;
+    assert!(probes.iter().zip(&out).all(right));
+    assert_eq!(table.len(), model.len());
+    let gone: Vec<_> = model.keys().map(|p| (*p, Dpo::MISS)).collect();
+    table.change(&gone).unwrap();
+    assert!(probes.iter().all(|a| table.lookup(&r, *a).is_miss()));
+    assert_eq!((arena.live(), table.len()), (0, 0), "nodes left over");
+}
+
 /// Enough prefixes elsewhere to widen the root to `bits`.
 fn filler<A: Addr>(bits: u8, prefix: fn(u32) -> Prefix<A>) -> Vec<Prefix<A>> {
     let n = match bits {
@@ -177,6 +218,22 @@ proptest! {
     }
 
     #[test]
+    fn ip4_batches_equal_a_linear_scan(
+        ops in prop::collection::vec(prop::collection::vec((adversarial4(), any::<Option<u32>>()), 0..30), 1..8),
+        bits in prop::sample::select(&[0u8, 0, 8]),
+    ) {
+        batches(&ops, edges, &filler(bits, |n| Prefix::masked(0x6400_0000 | n << 10, 24)));
+    }
+
+    #[test]
+    fn ip6_batches_equal_a_linear_scan(
+        ops in prop::collection::vec(prop::collection::vec((adversarial6(), any::<Option<u32>>()), 0..30), 1..8),
+        bits in prop::sample::select(&[0u8, 0, 8]),
+    ) {
+        batches(&ops, edges6, &filler(bits, |n| Prefix::masked(0x2a00u128 << 112 | u128::from(n) << 80, 48)));
+    }
+
+    #[test]
     fn the_same_prefixes_come_and_go(
         set in prop::collection::vec(adversarial4(), 1..12),
         ops in prop::collection::vec((any::<prop::sample::Index>(), any::<Option<u32>>()), 1..120),
@@ -194,6 +251,13 @@ proptest! {
         ops in prop::collection::vec((adversarial4(), any::<Option<u32>>()), 40..60),
     ) {
         churn(&ops, edges, &filler(16, |n| Prefix::masked(0x6400_0000 | n << 9, 24)));
+    }
+
+    #[test]
+    fn ip4_batches_with_the_widest_root_equal_a_linear_scan(
+        ops in prop::collection::vec(prop::collection::vec((adversarial4(), any::<Option<u32>>()), 10..20), 2..4),
+    ) {
+        batches(&ops, edges, &filler(16, |n| Prefix::masked(0x6400_0000 | n << 9, 24)));
     }
 
     #[test]
@@ -265,6 +329,71 @@ fn a_full_table_refuses_whole_changes_and_recovers() {
     for n in 0..fit {
         t.insert(host(n), adj(n)).unwrap();
     }
+}
+
+#[test]
+fn a_batch_that_does_not_fit_changes_nothing() {
+    let d = Domain::new();
+    let r = online(&d);
+    let tables = Ip4Tables::new(&d, 1, 64 * 64).unwrap();
+    let t = tables.control(tables.create().unwrap()).unwrap();
+    let host = |n: u32| Ip4Prefix::host(n << 20 | 1);
+    t.insert(host(3), adj(3)).unwrap();
+    t.insert(Prefix::default(), adj(7)).unwrap();
+    let many: Vec<_> = (0..200).map(|n| (host(n), adj(n + 10))).collect();
+    let mut all = many.clone();
+    all.push((Prefix::default(), Dpo::MISS));
+    let full = t.change(&all).unwrap_err().to_string();
+    let text = "IPv4 forwarding table memory full: the limit is 4096 bytes";
+    assert_eq!((full.as_str(), t.len()), (text, 2));
+    assert_eq!(t.lookup(&r, host(3).addr()), adj(3));
+    assert_eq!(t.lookup(&r, host(4).addr()), adj(7));
+    t.change(&many[..5]).unwrap();
+    assert_eq!(t.lookup(&r, host(3).addr()), adj(13));
+}
+
+#[test]
+fn memory_comes_back_after_rounds_of_changes() {
+    let d = Domain::new();
+    let tables = Ip4Tables::new(&d, 1, 1 << 28).unwrap();
+    let t = tables.control(tables.create().unwrap()).unwrap();
+    let mut seed = 7u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as u32
+    };
+    let empty = tables.memory();
+    let mut early = 0;
+    for round in 0..12 {
+        let lengths = [16, 20, 22, 24, 24, 24, 28, 32];
+        let mut prefix = || Prefix::masked(random() & 0x0fff_ffff, lengths[random() as usize % 8]);
+        let all: Vec<Ip4Prefix> = (0..20_000).map(|_| prefix()).collect();
+        t.change(
+            &all.iter()
+                .map(|p| (*p, adj(p.addr() >> 9 & 63)))
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
+        tables.reclaim();
+        let full = tables.memory();
+        // From the second round on there is what waits for readers, too.
+        early = if round < 2 { full } else { early };
+        assert!(full < early * 9 / 8, "round {round}: {full}, early {early}");
+        // One half one by one, the other at once.
+        for p in &all[..10_000] {
+            t.remove(*p).unwrap();
+        }
+        t.change(&all.iter().map(|p| (*p, Dpo::MISS)).collect::<Vec<_>>())
+            .unwrap();
+        tables.reclaim();
+    }
+    // What stays is the first large page, which is never given back.
+    assert!(t.is_empty());
+    assert!(
+        tables.memory() < empty + (2 << 20) + 65_536,
+        "{}",
+        tables.memory()
+    );
 }
 
 #[test]

@@ -39,6 +39,8 @@ struct Pool<K, V> {
     keys: Vec<K>,
     values: Vec<V>,
     free: Vec<Vec<u32>>,
+    /// Places in free blocks.
+    spare: usize,
 }
 
 impl<K: Copy + Ord + Default, V: Copy + Default> Pool<K, V> {
@@ -47,7 +49,34 @@ impl<K: Copy + Ord + Default, V: Copy + Default> Pool<K, V> {
             keys: Vec::new(),
             values: Vec::new(),
             free: Vec::new(),
+            spare: 0,
         }
+    }
+
+    /// Whether most of it is free.
+    fn is_sparse(&self) -> bool {
+        self.keys.len() >= PACK_FROM && self.spare > self.keys.len() / 2
+    }
+
+    /// Room for what another pool has in use.
+    fn reserve(&mut self, other: &Self) {
+        self.keys.reserve_exact(other.keys.len() - other.spare);
+        self.values.reserve_exact(other.keys.len() - other.spare);
+    }
+
+    /// A copy of a list of another pool.
+    fn copy_of(&mut self, other: &Self, list: List) -> List {
+        if list.len == 0 {
+            return List::default();
+        }
+        let copy = List {
+            at: self.alloc(class(usize::from(list.len))),
+            ..list
+        };
+        let range = Self::range(copy);
+        self.keys[range.clone()].copy_from_slice(other.keys(list));
+        self.values[range].copy_from_slice(other.values(list));
+        copy
     }
 
     fn range(list: List) -> std::ops::Range<usize> {
@@ -105,6 +134,7 @@ impl<K: Copy + Ord + Default, V: Copy + Default> Pool<K, V> {
 
     fn alloc(&mut self, class: usize) -> u32 {
         if let Some(at) = self.free.get_mut(class).and_then(Vec::pop) {
+            self.spare -= usize::from(CLASSES[class]);
             return at;
         }
         let at = self.keys.len();
@@ -125,6 +155,7 @@ impl<K: Copy + Ord + Default, V: Copy + Default> Pool<K, V> {
             self.free.resize_with(class + 1, Vec::new);
         }
         self.free[class].push(at);
+        self.spare += usize::from(CLASSES[class]);
     }
 
     fn memory(&self) -> usize {
@@ -181,8 +212,19 @@ pub struct Rib<A: Addr, V> {
     prefixes: Pool<u16, V>,
     kids: Pool<u8, NodeId>,
     len: usize,
-    family: std::marker::PhantomData<A>,
+    /// The way to the address last changed: prefixes mostly come in order.
+    last: Trail<A>,
 }
+
+/// The nodes on the way to an address; the top is left out.
+struct Trail<A> {
+    addr: A,
+    nodes: [NodeId; 15],
+    len: u8,
+}
+
+/// Places of a pool from which on it is worth packing it when half of it is free.
+const PACK_FROM: usize = 4096;
 
 /// The depth of the node that prefixes of this length live in.
 pub(crate) fn depth_of(len: u8) -> u8 {
@@ -222,7 +264,11 @@ impl<A: Addr, V: Copy + Default> Rib<A, V> {
             prefixes: Pool::new(),
             kids: Pool::new(),
             len: 0,
-            family: std::marker::PhantomData,
+            last: Trail {
+                addr: A::default(),
+                nodes: [0; 15],
+                len: 0,
+            },
         }
     }
 
@@ -293,6 +339,9 @@ impl<A: Addr, V: Copy + Default> Rib<A, V> {
         self.len -= 1;
         if self.nodes[node].is_empty() {
             self.prune(prefix.addr(), depth);
+        }
+        if self.prefixes.is_sparse() || self.kids.is_sparse() {
+            self.pack();
         }
         Some(value)
     }
@@ -384,21 +433,61 @@ impl<A: Addr, V: Copy + Default> Rib<A, V> {
 
     /// The node at `depth` on the way to `addr`.
     pub(crate) fn node_at(&self, addr: A, depth: u8) -> Option<NodeId> {
-        (0..depth)
+        let (node, from) = self.start(addr, depth);
+        (from..depth)
             .step_by(usize::from(STRIDE))
-            .try_fold(0, |node, d| self.kid(node, addr.byte(d)))
+            .try_fold(node, |node, d| self.kid(node, addr.byte(d)))
+    }
+
+    /// The deepest known node on the way to `addr`, at most at `depth`, and its depth.
+    fn start(&self, addr: A, depth: u8) -> (NodeId, u8) {
+        let levels = (self.last.addr.common(addr) / STRIDE).min(depth / STRIDE);
+        match levels.min(self.last.len) {
+            0 => (0, 0),
+            n => (self.last.nodes[usize::from(n) - 1], n * STRIDE),
+        }
     }
 
     fn make_node(&mut self, addr: A, depth: u8) -> NodeId {
-        let mut node = 0;
-        for d in (0..depth).step_by(usize::from(STRIDE)) {
+        let (mut node, from) = self.start(addr, depth);
+        self.last.addr = addr;
+        for d in (from..depth).step_by(usize::from(STRIDE)) {
             let slot = addr.byte(d);
             node = match self.kid(node, slot) {
                 Some(kid) => kid,
                 None => self.new_kid(node, slot),
             };
+            self.last.nodes[usize::from(d / STRIDE)] = node;
         }
+        self.last.len = depth / STRIDE;
         node
+    }
+
+    /// Copies everything into memory that just fits, in order of address.
+    fn pack(&mut self) {
+        let mut packed = Rib::new();
+        packed.prefixes.reserve(&self.prefixes);
+        packed.kids.reserve(&self.kids);
+        packed
+            .nodes
+            .reserve_exact(self.nodes.len() - self.free_nodes.len() - 1);
+        self.copy_node(0, 0, &mut packed);
+        packed.len = self.len;
+        *self = packed;
+    }
+
+    fn copy_node(&self, from: NodeId, to: NodeId, packed: &mut Rib<A, V>) {
+        let node = self.nodes[from as usize];
+        let own = packed.prefixes.copy_of(&self.prefixes, node.prefixes());
+        let kids = packed.kids.copy_of(&self.kids, node.kids());
+        packed.nodes[to as usize].set_prefixes(own);
+        packed.nodes[to as usize].set_kids(kids);
+        for (i, &kid) in self.kids.values(node.kids()).iter().enumerate() {
+            let id = packed.nodes.len() as NodeId;
+            packed.nodes.push(Node::default());
+            packed.kids.values[kids.at as usize + i] = id;
+            self.copy_node(kid, id, packed);
+        }
     }
 
     fn new_kid(&mut self, node: NodeId, slot: u8) -> NodeId {
@@ -419,6 +508,8 @@ impl<A: Addr, V: Copy + Default> Rib<A, V> {
     /// Removes the empty node at `depth` and those above it that become empty.
     fn prune(&mut self, addr: A, depth: u8) {
         let mut depth = depth;
+        // The way may lead through what goes now.
+        self.last.len = 0;
         while depth > 0 {
             depth -= STRIDE;
             let Some(parent) = self.node_at(addr, depth) else {
