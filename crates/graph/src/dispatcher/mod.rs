@@ -153,6 +153,9 @@ impl Dispatcher {
     pub fn turn(&mut self, now: u64) -> usize {
         self.now = now;
         self.last_tsc = tsc();
+        if self.pool.available() < FRAME_SIZE {
+            self.flush_tx();
+        }
         let mut received = 0;
         for i in 0..self.rx.len() {
             received += self.poll(i);
@@ -174,6 +177,15 @@ impl Dispatcher {
             sent += inbox.serve(&mut self.pool, queue, self.now);
         }
         sent
+    }
+
+    /// Gets back the buffers that devices are done with: without them nothing may come in that would
+    /// make a transmit queue look for itself.
+    #[cold]
+    fn flush_tx(&mut self) {
+        for queue in self.tx.iter_mut().filter_map(|slot| slot.queue.as_mut()) {
+            queue.flush(&mut self.pool);
+        }
     }
 
     /// Polls one receive slot and starts what came in on its way.
