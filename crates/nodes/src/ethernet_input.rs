@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED, Pool};
 use parshall_counters::{DropReason, WorkerCounters};
-use parshall_graph::{Ctx, Dispatch, Node, NodeSpec, TraceRecord};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{Ctx, Dispatch, NodeSpec, TraceRecord};
 
 use crate::state::{IfView, Shared, if_flags};
 
@@ -56,8 +57,9 @@ impl EthernetInput {
     }
 }
 
-impl Node for EthernetInput {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+impl WideNode for EthernetInput {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let interfaces = self.shared.interfaces(cx.rcu);
         if frame.rx_if == IF_MIXED {
             for (i, &b) in frame.packets().iter().enumerate() {
@@ -81,24 +83,30 @@ impl Node for EthernetInput {
 }
 
 /// Strips the header of every packet; `Some` when all are for us and of one well-known type.
-#[inline]
+#[inline(always)]
 fn strip_alike(cx: &mut Ctx<'_>, frame: &Frame, view: &IfView) -> Option<u16> {
     let first = ethertype(cx.pool.peek(*frame.packets().first()?, 0));
-    let mut differs = 0u64;
+    // What the first two words of a frame shall be, where it matters: destination and group bit of the
+    // source in the one, the type in the other.
+    let expected = [view.mac, u64::from(first.swap_bytes()) << 32];
+    let matters = [MAC_MASK | GROUP << 48, 0xFFFF << 32];
+    const STRIPPED: u64 = HEADER as u64;
+    let (mut differs, mut heads) = ([0; 2], 0);
+    let mut pool = cx.pool.view();
     for &b in frame.packets() {
-        let h: &[u8; 16] = cx.pool.peek(b, 0);
-        let dst = u64::from_le_bytes([h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]]);
-        // The ninth to twelfth byte are the rest of the source address, whose group bit is in the seventh.
-        differs |= ((dst ^ view.mac) & MAC_MASK)
-            | u64::from(ethertype(h) ^ first)
-            | (u64::from(h[6]) & GROUP);
-        let m = cx.pool.meta_mut(b);
-        differs |= u64::from(m.len < HEADER);
-        m.data = m.data.wrapping_add(HEADER);
-        m.len = m.len.wrapping_sub(HEADER);
-        m.l3 = m.data;
+        let at = pool.meta(b).data;
+        let h: &[u8; 16] = pool.peek(b, at);
+        let (low, high) = halves(h);
+        differs[0] |= low ^ expected[0];
+        differs[1] |= high ^ expected[1];
+        let m = pool.meta_mut(b);
+        // A frame that is too short borrows from its flags, which then are not zero.
+        let head = m.head().wrapping_add(STRIPPED).wrapping_sub(STRIPPED << 16);
+        heads |= head;
+        m.set_head(head);
+        m.l3 = head as u16;
     }
-    if differs != 0 {
+    if differs[0] & matters[0] | differs[1] & matters[1] | heads >> 32 != 0 {
         return None;
     }
     match first {
@@ -109,17 +117,25 @@ fn strip_alike(cx: &mut Ctx<'_>, frame: &Frame, view: &IfView) -> Option<u16> {
     }
 }
 
+/// Sixteen bytes as two words, read little-endian.
+#[inline(always)]
+fn halves(h: &[u8; 16]) -> (u64, u64) {
+    let whole = u128::from_le_bytes(*h);
+    (whole as u64, (whole >> 64) as u64)
+}
+
 #[inline(always)]
 fn ethertype(h: &[u8; 16]) -> u16 {
     u16::from_be_bytes([h[12], h[13]])
 }
 
 /// Judges one packet; `stripped` says that its header was stripped before.
+#[inline(never)]
 fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped: bool) {
     let m = cx.pool.meta_mut(b);
     if stripped {
-        m.data = m.data.wrapping_sub(HEADER);
-        m.len = m.len.wrapping_add(HEADER);
+        let header = u64::from(HEADER);
+        m.set_head(m.head().wrapping_add(header << 16).wrapping_sub(header));
     }
     if m.len < HEADER {
         return cx.drop_packet(i, b, DropReason::EthernetTooShort);

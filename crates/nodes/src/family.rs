@@ -1,6 +1,6 @@
 //! What differs between IPv4 and IPv6 in nodes that otherwise do the same: one trait, two types.
 
-use parshall_buffer::{BufferIndex, Pool};
+use parshall_buffer::{BufferIndex, Pool, PoolView};
 use parshall_fib::{Addr, Adjacency, DpoKind, IpTables};
 
 use crate::event::Event;
@@ -19,7 +19,9 @@ pub trait Family: Send + 'static {
 
     /// Destination of the packet at the current header.
     fn destination(pool: &Pool, b: BufferIndex) -> Self::Addr;
-    /// The same, in network byte order.
+    /// Destination of the packet whose header is at offset `at`.
+    fn destination_at(view: &PoolView<'_>, b: BufferIndex, at: u16) -> Self::Addr;
+    /// Destination of the packet at the current header, in network byte order.
     fn destination_bytes(pool: &Pool, b: BufferIndex) -> Self::Bytes;
     /// The family's tables.
     fn tables(shared: &Shared) -> &IpTables<Self::Addr>;
@@ -60,6 +62,10 @@ impl Family for Ip4 {
         u32::from_be_bytes(Self::destination_bytes(pool, b))
     }
     #[inline(always)]
+    fn destination_at(view: &PoolView<'_>, b: BufferIndex, at: u16) -> u32 {
+        u32::from_be_bytes(*view.peek(b, at.wrapping_add(16)))
+    }
+    #[inline(always)]
     fn destination_bytes(pool: &Pool, b: BufferIndex) -> [u8; 4] {
         *pool.peek(b, 16)
     }
@@ -96,6 +102,10 @@ impl Family for Ip6 {
     #[inline(always)]
     fn destination(pool: &Pool, b: BufferIndex) -> u128 {
         u128::from_be_bytes(Self::destination_bytes(pool, b))
+    }
+    #[inline(always)]
+    fn destination_at(view: &PoolView<'_>, b: BufferIndex, at: u16) -> u128 {
+        u128::from_be_bytes(*view.peek(b, at.wrapping_add(24)))
     }
     #[inline(always)]
     fn destination_bytes(pool: &Pool, b: BufferIndex) -> [u8; 16] {

@@ -8,13 +8,13 @@
 //! Drop reasons: `ip4_too_short`, `ip4_bad_version`, `ip4_bad_header_length`, `ip4_bad_length`,
 //! `ip4_bad_checksum`, `ip4_source_invalid`, `ip4_destination_invalid`, `ip4_not_enabled`.
 
-use std::sync::Arc;
-
-use parshall_buffer::{BufferIndex, Frame, IF_MIXED, Pool};
+use parshall_buffer::{BufferIndex, Pool, PoolView};
 use parshall_counters::DropReason;
-use parshall_graph::{CONTINUE, Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::NodeSpec;
 
-use crate::state::{Shared, if_flags};
+use crate::ip_input::{Header, IpInput};
+use crate::lanes::{self, LANES};
+use crate::state::if_flags;
 use crate::trace::format_ip4;
 
 /// The node's description.
@@ -22,8 +22,6 @@ pub const SPEC: NodeSpec = NodeSpec::new("ip4-input", &["ip4-local"])
     .starting("ip4-unicast")
     .by_interface()
     .format(format_ip4);
-
-const IP4_LOCAL: u16 = 0;
 
 const SRC_BAD: u8 = 1;
 const DST_BAD: u8 = 2;
@@ -43,53 +41,90 @@ const CLASS: [u8; 256] = {
 };
 
 /// The node.
-pub struct Ip4Input {
-    shared: Arc<Shared>,
-}
+pub type Ip4Input = IpInput<Ip4Header>;
 
-impl Ip4Input {
-    /// Over this state.
-    pub fn new(shared: Arc<Shared>) -> Ip4Input {
-        Ip4Input { shared }
+/// The checks of IPv4.
+pub struct Ip4Header;
+
+impl Header for Ip4Header {
+    const ENABLED: u32 = if_flags::IP4;
+    const NOT_ENABLED: DropReason = DropReason::Ip4NotEnabled;
+
+    #[inline(always)]
+    fn wrong(view: &PoolView<'_>, b: BufferIndex) -> u32 {
+        let m = view.meta(b);
+        let h: &[u8; 20] = view.peek(b, m.data);
+        let total = u64::from(u16::from_be_bytes([h[2], h[3]]));
+        u32::from(h[0] ^ 0x45)
+            | u32::from(m.head() >> 16 != total)
+            | u32::from(total < 20)
+            | u32::from(CLASS[usize::from(h[12])] & SRC_BAD)
+            | u32::from(CLASS[usize::from(h[16])] & (DST_BAD | DST_GROUP))
+            | u32::from(fold(h) ^ 0xFFFF)
     }
-}
 
-impl Node for Ip4Input {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
-        let interfaces = self.shared.interfaces(cx.rcu);
-        let common = frame.rx_if;
-        let enabled = common != IF_MIXED && interfaces.view(common).has(if_flags::IP4);
-        let mut all = true;
-        for (i, &b) in frame.packets().iter().enumerate() {
-            cx.next[i] = CONTINUE;
-            let on = enabled || interfaces.view(cx.pool.meta(b).rx_if).has(if_flags::IP4);
-            if !plain_and_good(cx.pool, b) || !on {
-                judge(cx, i, b, on);
-                all = false;
-            }
-        }
-        if all {
-            Dispatch::All(CONTINUE)
-        } else {
-            Dispatch::Each
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn wrong_lanes(view: &PoolView<'_>, packets: &[BufferIndex; LANES]) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: the caller vouches for AVX2.
+        unsafe {
+            let words = lanes::gather::<16>(view, packets);
+            let [w0, w1, w2, src] = words.head;
+            let dst = words.other;
+            let octet = _mm256_set1_epi32(0xFF);
+            let version = _mm256_xor_si256(_mm256_and_si256(w0, octet), _mm256_set1_epi32(0x45));
+            let total = lanes::swap16_high(w0);
+            let length = _mm256_xor_si256(total, _mm256_srli_epi32::<16>(words.place));
+            let short = _mm256_cmpgt_epi32(_mm256_set1_epi32(20), total);
+            // Both addresses' first octets, in 16 bits each.
+            let first = _mm256_or_si256(
+                _mm256_and_si256(src, octet),
+                _mm256_slli_epi32::<16>(_mm256_and_si256(dst, octet)),
+            );
+            let class = _mm256_or_si256(
+                _mm256_or_si256(
+                    _mm256_cmpeq_epi16(first, _mm256_setzero_si256()),
+                    _mm256_cmpeq_epi16(first, _mm256_set1_epi16(127)),
+                ),
+                _mm256_cmpgt_epi16(first, _mm256_set1_epi16(223)),
+            );
+            // The ten 16-bit words, made signed by taking 0x8000 off each, are summed up in pairs.
+            let pairs = |w| {
+                let signed = _mm256_xor_si256(w, _mm256_set1_epi16(i16::MIN));
+                _mm256_madd_epi16(signed, _mm256_set1_epi16(1))
+            };
+            let sum = _mm256_add_epi32(
+                _mm256_add_epi32(
+                    _mm256_add_epi32(pairs(w0), pairs(w1)),
+                    _mm256_add_epi32(pairs(w2), pairs(src)),
+                ),
+                _mm256_add_epi32(pairs(dst), _mm256_set1_epi32(10 * 0x8000)),
+            );
+            let half = _mm256_set1_epi32(0xFFFF);
+            let folded =
+                _mm256_add_epi32(_mm256_and_si256(sum, half), _mm256_srli_epi32::<16>(sum));
+            let checksum = _mm256_xor_si256(folded, half);
+            let wrong = _mm256_or_si256(
+                _mm256_or_si256(
+                    _mm256_or_si256(version, length),
+                    _mm256_or_si256(short, class),
+                ),
+                _mm256_or_si256(checksum, words.flags),
+            );
+            lanes::lanes_not_zero(wrong)
         }
     }
-}
 
-/// Whether the packet is a good one without options and padding, unicast, still alive.
-#[inline(always)]
-fn plain_and_good(pool: &Pool, b: BufferIndex) -> bool {
-    let h: &[u8; 20] = pool.peek(b, 0);
-    let m = pool.meta(b);
-    let total = u32::from(u16::from_be_bytes([h[2], h[3]]));
-    let mut wrong = u32::from(h[0] ^ 0x45);
-    wrong |= total ^ m.total_len();
-    wrong |= u32::from(m.len < 20);
-    wrong |= u32::from(
-        CLASS[usize::from(h[12])] & SRC_BAD | CLASS[usize::from(h[16])] & (DST_BAD | DST_GROUP),
-    );
-    wrong |= u32::from(fold(h) ^ 0xFFFF);
-    wrong == 0
+    #[inline(always)]
+    fn told_len(view: &PoolView<'_>, b: BufferIndex) -> u32 {
+        let h: &[u8; 4] = view.peek(b, view.meta(b).data);
+        u32::from(u16::from_be_bytes([h[2], h[3]]))
+    }
+
+    fn check(pool: &mut Pool, b: BufferIndex) -> Result<bool, DropReason> {
+        check(pool, b)
+    }
 }
 
 /// Ones' complement sum of a 20-byte header, folded to 16 bits: 0xFFFF when the checksum is right.
@@ -102,18 +137,6 @@ fn fold(h: &[u8; 20]) -> u16 {
     let sum = (sum & 0xFFFF) + ((sum >> 16) & 0xFFFF) + (sum >> 32);
     let sum = (sum & 0xFFFF) + (sum >> 16);
     ((sum & 0xFFFF) + (sum >> 16)) as u16
-}
-
-/// Finds out what is special about a packet.
-#[cold]
-fn judge(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, on: bool) {
-    match check(cx.pool, b) {
-        Err(reason) => cx.drop_packet(i, b, reason),
-        Ok(_) if !on => cx.drop_packet(i, b, DropReason::Ip4NotEnabled),
-        // Broadcast and multicast are for the router itself or for nobody.
-        Ok(true) => cx.next[i] = IP4_LOCAL,
-        Ok(false) => {}
-    }
 }
 
 /// All checks one by one; cuts padding off. `Ok(true)` = limited broadcast or multicast.

@@ -6,16 +6,13 @@
 //!
 //! Drop reasons: `ip4_ttl_expired`, `fragmentation_needed`, `no_adjacency`, `no_headroom`.
 
-use std::sync::Arc;
-
-use parshall_buffer::{BufferIndex, Flags, Frame, IF_MIXED, IF_NONE};
+use parshall_buffer::{BufferIndex, Flags, PoolView};
 use parshall_counters::DropReason;
-use parshall_fib::{Adjacency, Dpo};
-use parshall_graph::{CONTINUE, Ctx, Dispatch, Node, NodeSpec};
+use parshall_fib::Adjacency;
+use parshall_graph::{Ctx, NodeSpec};
 
 use crate::icmp_error::{IcmpAsk, ask};
-use crate::link::{HEADER, push_header};
-use crate::state::Shared;
+use crate::rewrite::{Rewrite, Sent};
 use crate::trace::format_ip4;
 
 /// The node's description.
@@ -28,118 +25,88 @@ const ICMP_ERROR: u16 = 1;
 const FRAG: u16 = 2;
 
 /// The node.
-pub struct Ip4Rewrite {
-    shared: Arc<Shared>,
-}
+pub type Ip4Rewrite = Rewrite<Ip4Sent>;
 
-impl Ip4Rewrite {
-    /// Over this state.
-    pub fn new(shared: Arc<Shared>) -> Ip4Rewrite {
-        Ip4Rewrite { shared }
+/// Sending IPv4.
+pub struct Ip4Sent;
+
+impl Sent for Ip4Sent {
+    fn unresolved(_adj: &Adjacency) -> u16 {
+        IP4_ARP
     }
-}
 
-impl Node for Ip4Rewrite {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
-        let mut last = (u32::MAX, None);
-        let mut all = true;
-        let mut common = IF_NONE;
-        for (i, &b) in frame.packets().iter().enumerate() {
-            let dpo = cx.pool.meta(b).dpo;
-            if dpo != last.0 {
-                last = (
-                    dpo,
-                    self.shared
-                        .adjacencies
-                        .get(Dpo::from_bits(dpo).index(), cx.rcu),
-                );
-            }
-            cx.next[i] = CONTINUE;
-            let sent = match last.1 {
-                Some(adj) if adj.is_complete() => {
-                    rewrite_plain(cx, b, adj).or_else(|| rewrite_other(cx, i, b, adj))
-                }
-                Some(_) => {
-                    cx.next[i] = IP4_ARP;
-                    None
-                }
-                None => {
-                    cx.drop_packet(i, b, DropReason::NoAdjacency);
-                    None
-                }
-            };
-            match sent {
-                Some(tx_if) if common == IF_NONE || common == tx_if => common = tx_if,
-                Some(_) => common = IF_MIXED,
-                None => all = false,
-            }
+    #[inline(always)]
+    fn forward(view: &mut PoolView<'_>, b: BufferIndex, at: u16) -> bool {
+        // TTL, protocol and checksum, the TTL lowest.
+        let word: &mut [u8; 4] = view.peek_mut(b, at + 8);
+        let old = u32::from_le_bytes(*word);
+        if old as u8 <= 1 {
+            return false;
         }
-        frame.tx_if = if common == IF_NONE { IF_MIXED } else { common };
-        if all {
-            Dispatch::All(CONTINUE)
+        // RFC 1624 equation 3 for a TTL one lower: the checksum grows by 0x0100, with end-around carry.
+        // Read with its bytes swapped it grows by one, and the carries are the same (RFC 1071 section
+        // 2(B)). 0xFFFF carries, too: a checksum is never that, since no header is all zeros.
+        let new = u64::from(old) + 0x1_0000 - 1;
+        let new = if new >= 0xFFFF_0000 {
+            new + 0x1_0000
         } else {
-            Dispatch::Each
-        }
+            new
+        };
+        *word = (new as u32).to_le_bytes();
+        true
     }
-}
 
-/// Rewrites a packet that needs nothing special; says the interface it leaves on.
-#[inline(always)]
-fn rewrite_plain(cx: &mut Ctx<'_>, b: BufferIndex, adj: &Adjacency) -> Option<u32> {
-    let m = *cx.pool.meta(b);
-    let h: &mut [u8; 12] = cx.pool.peek_mut(b, 0);
-    let ttl = h[8];
-    let special = u32::from(ttl <= 1)
-        | u32::from(m.flags.0 & Flags::ORIGINATED.0)
-        | u32::from(m.total_len() > u32::from(adj.mtu()))
-        | u32::from(m.data < HEADER);
-    if special != 0 {
-        return None;
-    }
-    h[8] = ttl - 1;
-    // RFC 1624 equation 3 for a TTL one lower: the checksum grows by 0x0100, with end-around carry. 0xFFFF
-    // carries, too: a checksum is never that, since no header is all zeros.
-    let sum = u32::from(u16::from_be_bytes([h[10], h[11]])) + 0x0100;
-    let sum = (sum + u32::from(sum >= 0xFFFF)) as u16;
-    [h[10], h[11]] = sum.to_be_bytes();
-    push_header(cx.pool, b, adj);
-    Some(adj.tx_if())
-}
-
-/// Finds out what is special about a packet.
-#[cold]
-fn rewrite_other(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, adj: &Adjacency) -> Option<u32> {
-    let m = *cx.pool.meta(b);
-    if m.data < HEADER {
-        cx.drop_packet(i, b, DropReason::NoHeadroom);
-        return None;
-    }
-    let originated = m.flags.has(Flags::ORIGINATED);
-    let h: &mut [u8; 12] = cx.pool.peek_mut(b, 0);
-    if !originated && h[8] <= 1 {
-        ask(cx, b, DropReason::Ip4TtlExpired, IcmpAsk::time_exceeded4());
-        cx.next[i] = ICMP_ERROR;
-        return None;
-    }
-    if m.total_len() > u32::from(adj.mtu()) {
-        if h[6] & 0x40 != 0 {
-            ask(
-                cx,
-                b,
-                DropReason::FragmentationNeeded,
-                IcmpAsk::fragmentation_needed4(adj.mtu()),
-            );
+    fn look(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, adj: &Adjacency) -> bool {
+        let m = *cx.pool.meta(b);
+        let originated = m.flags.has(Flags::ORIGINATED);
+        let h: &mut [u8; 12] = cx.pool.peek_mut(b, 0);
+        if !originated && h[8] <= 1 {
+            ask(cx, b, DropReason::Ip4TtlExpired, IcmpAsk::time_exceeded4());
             cx.next[i] = ICMP_ERROR;
-        } else {
-            // Fragments come back here one by one, each with the header it was given.
-            cx.pool.meta_mut(b).scratch[0] = u32::from(adj.mtu());
-            cx.next[i] = FRAG;
+            return false;
         }
-        return None;
+        if m.total_len() > u32::from(adj.mtu()) {
+            if h[6] & 0x40 != 0 {
+                let error = IcmpAsk::fragmentation_needed4(adj.mtu());
+                ask(cx, b, DropReason::FragmentationNeeded, error);
+                cx.next[i] = ICMP_ERROR;
+            } else {
+                // Fragments come back here one by one, each with the header it was given.
+                cx.pool.meta_mut(b).scratch[0] = u32::from(adj.mtu());
+                cx.next[i] = FRAG;
+            }
+            return false;
+        }
+        if !originated {
+            parshall_wire::Ipv4Packet::new_unchecked(&mut h[..]).decrement_ttl();
+        }
+        true
     }
-    if !originated {
-        parshall_wire::Ipv4Packet::new_unchecked(&mut h[..]).decrement_ttl();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parshall_buffer::Pool;
+    use parshall_wire::Ipv4Packet;
+
+    #[test]
+    fn the_word_at_once_is_the_checksum_update_of_the_codec_for_every_checksum() {
+        let mut pool = Pool::new(1).unwrap();
+        let b = pool.packet_from(&[0x45; 20], 0).unwrap();
+        let at = pool.meta(b).data;
+        for ttl in [2, 3, 64, 255] {
+            for checksum in 0..=u16::MAX {
+                let h: &mut [u8; 20] = pool.peek_mut(b, 0);
+                h[8] = ttl;
+                [h[10], h[11]] = checksum.to_be_bytes();
+                let mut expected = *h;
+                Ipv4Packet::new_unchecked(&mut expected[..]).decrement_ttl();
+                assert!(Ip4Sent::forward(&mut pool.view(), b, at));
+                assert_eq!(*pool.peek::<20>(b, 0), expected, "{ttl} {checksum:#x}");
+            }
+        }
+        pool.peek_mut::<9>(b, 0)[8] = 1;
+        assert!(!Ip4Sent::forward(&mut pool.view(), b, at));
     }
-    push_header(cx.pool, b, adj);
-    Some(adj.tx_if())
 }

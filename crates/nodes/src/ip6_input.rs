@@ -8,13 +8,13 @@
 //! Drop reasons: `ip6_too_short`, `ip6_bad_version`, `ip6_bad_length`, `ip6_source_invalid`,
 //! `ip6_destination_invalid`, `ip6_not_enabled`.
 
-use std::sync::Arc;
-
-use parshall_buffer::{BufferIndex, Frame, IF_MIXED, Pool};
+use parshall_buffer::{BufferIndex, Pool, PoolView};
 use parshall_counters::DropReason;
-use parshall_graph::{CONTINUE, Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::NodeSpec;
 
-use crate::state::{Shared, if_flags};
+use crate::ip_input::{Header, IpInput};
+use crate::lanes::{self, LANES};
+use crate::state::if_flags;
 use crate::trace::format_ip6;
 
 /// The node's description.
@@ -23,53 +23,71 @@ pub const SPEC: NodeSpec = NodeSpec::new("ip6-input", &["ip6-local"])
     .by_interface()
     .format(format_ip6);
 
-const IP6_LOCAL: u16 = 0;
-
 /// The node.
-pub struct Ip6Input {
-    shared: Arc<Shared>,
-}
+pub type Ip6Input = IpInput<Ip6Header>;
 
-impl Ip6Input {
-    /// Over this state.
-    pub fn new(shared: Arc<Shared>) -> Ip6Input {
-        Ip6Input { shared }
+/// The checks of IPv6. A plain packet is one between two addresses of 2000::/3 or fc00::/7.
+pub struct Ip6Header;
+
+impl Header for Ip6Header {
+    const ENABLED: u32 = if_flags::IP6;
+    const NOT_ENABLED: DropReason = DropReason::Ip6NotEnabled;
+
+    #[inline(always)]
+    fn wrong(view: &PoolView<'_>, b: BufferIndex) -> u32 {
+        let m = view.meta(b);
+        let h: &[u8; 40] = view.peek(b, m.data);
+        let total = 40 + u64::from(u16::from_be_bytes([h[4], h[5]]));
+        u32::from(h[0] & 0xF0 ^ 0x60)
+            | u32::from(m.head() >> 16 != total)
+            | u32::from(!is_unicast(h[8]))
+            | u32::from(!is_unicast(h[24]))
     }
-}
 
-impl Node for Ip6Input {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
-        let interfaces = self.shared.interfaces(cx.rcu);
-        let common = frame.rx_if;
-        let enabled = common != IF_MIXED && interfaces.view(common).has(if_flags::IP6);
-        let mut all = true;
-        for (i, &b) in frame.packets().iter().enumerate() {
-            cx.next[i] = CONTINUE;
-            let on = enabled || interfaces.view(cx.pool.meta(b).rx_if).has(if_flags::IP6);
-            if !plain_and_good(cx.pool, b) || !on {
-                judge(cx, i, b, on);
-                all = false;
-            }
-        }
-        if all {
-            Dispatch::All(CONTINUE)
-        } else {
-            Dispatch::Each
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn wrong_lanes(view: &PoolView<'_>, packets: &[BufferIndex; LANES]) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: the caller vouches for AVX2.
+        unsafe {
+            let words = lanes::gather::<24>(view, packets);
+            let [w0, w1, src, _] = words.head;
+            let version = _mm256_xor_si256(
+                _mm256_and_si256(w0, _mm256_set1_epi32(0xF0)),
+                _mm256_set1_epi32(0x60),
+            );
+            let payload = lanes::swap16_low(w1);
+            let total = _mm256_add_epi32(payload, _mm256_set1_epi32(40));
+            let length = _mm256_xor_si256(total, _mm256_srli_epi32::<16>(words.place));
+            // Both addresses' first octets, in 16 bits each.
+            let octet = _mm256_set1_epi32(0xFF);
+            let first = _mm256_or_si256(
+                _mm256_and_si256(src, octet),
+                _mm256_slli_epi32::<16>(_mm256_and_si256(words.other, octet)),
+            );
+            let begins = |mask, with| {
+                let top = _mm256_and_si256(first, _mm256_set1_epi16(mask));
+                _mm256_cmpeq_epi16(top, _mm256_set1_epi16(with))
+            };
+            let unicast = _mm256_or_si256(begins(0xE0, 0x20), begins(0xFE, 0xFC));
+            let other = _mm256_xor_si256(unicast, _mm256_set1_epi32(-1));
+            let wrong = _mm256_or_si256(
+                _mm256_or_si256(version, length),
+                _mm256_or_si256(other, words.flags),
+            );
+            lanes::lanes_not_zero(wrong)
         }
     }
-}
 
-/// Whether the packet is between two addresses of 2000::/3 or fc00::/7 and has nothing wrong.
-#[inline(always)]
-fn plain_and_good(pool: &Pool, b: BufferIndex) -> bool {
-    let h: &[u8; 40] = pool.peek(b, 0);
-    let m = pool.meta(b);
-    let total = 40 + u32::from(u16::from_be_bytes([h[4], h[5]]));
-    let mut wrong = u32::from(h[0] & 0xF0) ^ 0x60;
-    wrong |= total ^ m.total_len();
-    wrong |= u32::from(m.len < 40);
-    wrong |= u32::from(!is_unicast(h[8])) | u32::from(!is_unicast(h[24]));
-    wrong == 0
+    #[inline(always)]
+    fn told_len(view: &PoolView<'_>, b: BufferIndex) -> u32 {
+        let h: &[u8; 6] = view.peek(b, view.meta(b).data);
+        40 + u32::from(u16::from_be_bytes([h[4], h[5]]))
+    }
+
+    fn check(pool: &mut Pool, b: BufferIndex) -> Result<bool, DropReason> {
+        check(pool, b)
+    }
 }
 
 /// By first octet: global unicast (2000::/3) or unique local (fc00::/7). Everything else is looked at
@@ -77,17 +95,6 @@ fn plain_and_good(pool: &Pool, b: BufferIndex) -> bool {
 #[inline(always)]
 fn is_unicast(first: u8) -> bool {
     first & 0xE0 == 0x20 || first & 0xFE == 0xFC
-}
-
-/// Finds out what is special about a packet.
-#[cold]
-fn judge(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, on: bool) {
-    match check(cx.pool, b) {
-        Err(reason) => cx.drop_packet(i, b, reason),
-        Ok(_) if !on => cx.drop_packet(i, b, DropReason::Ip6NotEnabled),
-        Ok(true) => cx.next[i] = IP6_LOCAL,
-        Ok(false) => {}
-    }
 }
 
 /// All checks one by one; cuts padding off. `Ok(true)` = for the link: multicast or link-local.

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use parshall_buffer::{BufferIndex, FRAME_SIZE, Frame, IF_MIXED, IF_NONE};
 use parshall_counters::DropReason;
 use parshall_fib::{Dpo, DpoKind};
-use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{Ctx, Dispatch, NodeSpec};
 
 use crate::family::Family;
 use crate::icmp_error::ask;
@@ -83,15 +84,26 @@ impl<F: Family> IpLookup<F> {
         }
     }
 
-    /// Fills `found` for a frame whose packets share a table.
-    #[inline]
-    fn look_up_all(&mut self, cx: &Ctx<'_>, table: u32, packets: &[BufferIndex]) {
+    /// Fills `found` for a frame of one interface; false when a packet has a table of its own (after a
+    /// label was popped).
+    #[inline(always)]
+    fn look_up_all(&mut self, cx: &mut Ctx<'_>, rx_if: u32, packets: &[BufferIndex]) -> bool {
         let n = packets.len();
-        let fib = F::tables(&self.shared).get(cx.rcu, table).view(cx.rcu);
+        let mut tables = IF_NONE;
+        let view = cx.pool.view();
         for (d, &b) in self.destinations.iter_mut().zip(packets) {
-            *d = F::destination(cx.pool, b);
+            let m = view.meta(b);
+            // All bits set is what says "none".
+            tables &= m.table;
+            *d = F::destination_at(&view, b, m.data);
         }
+        if tables != IF_NONE {
+            return false;
+        }
+        let table = F::table(&self.shared.interfaces(cx.rcu).view(rx_if));
+        let fib = F::tables(&self.shared).get(cx.rcu, table).view(cx.rcu);
         fib.lookup_batch(&self.destinations[..n], &mut self.found[..n]);
+        true
     }
 
     /// Fills `found` packet by packet.
@@ -135,6 +147,7 @@ impl<F: Family> IpLookup<F> {
     }
 
     /// The verdict for anything that is not a plain adjacency.
+    #[inline(never)]
     fn decide(&self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex, dpo: Dpo) {
         let dpo = match self.follow(cx, b, dpo) {
             Ok(dpo) => dpo,
@@ -161,32 +174,30 @@ impl<F: Family> IpLookup<F> {
     }
 }
 
-impl<F: Family> Node for IpLookup<F> {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+impl<F: Family> WideNode for IpLookup<F> {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let packets = frame.packets();
-        // A packet may carry a table of its own (after a label was popped); then its frame is mixed.
-        match frame.rx_if {
-            IF_MIXED => self.look_up_each(cx, packets),
-            rx_if if packets.iter().all(|&b| cx.pool.meta(b).table == IF_NONE) => {
-                let table = F::table(&self.shared.interfaces(cx.rcu).view(rx_if));
-                self.look_up_all(cx, table, packets);
-            }
-            _ => self.look_up_each(cx, packets),
+        let n = packets.len();
+        if frame.rx_if == IF_MIXED || !self.look_up_all(cx, frame.rx_if, packets) {
+            self.look_up_each(cx, packets);
         }
-        let mut all = true;
+        let mut view = cx.pool.view();
+        for (dpo, &b) in self.found.iter().zip(packets) {
+            view.meta_mut(b).dpo = dpo.bits();
+        }
+        let adjacency = Dpo::new(DpoKind::Adjacency, 0).bits();
+        let kinds = |found: &[Dpo]| found.iter().fold(0, |or, d| or | (d.bits() ^ adjacency));
+        if kinds(&self.found[..n]) <= Dpo::INDEX_MAX {
+            return Dispatch::All(REWRITE);
+        }
+        cx.next[..n].fill(REWRITE);
         for (i, &b) in packets.iter().enumerate() {
             let dpo = self.found[i];
-            cx.pool.meta_mut(b).dpo = dpo.bits();
-            cx.next[i] = REWRITE;
             if dpo.kind() != DpoKind::Adjacency {
                 self.decide(cx, i, b, dpo);
-                all = false;
             }
         }
-        if all {
-            Dispatch::All(REWRITE)
-        } else {
-            Dispatch::Each
-        }
+        Dispatch::Each
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
 use parshall_counters::DropReason;
-use parshall_graph::{CONTINUE, Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{CONTINUE, Ctx, Dispatch, NodeSpec};
 
 use crate::ethernet_input::count_group;
 use crate::state::Shared;
@@ -28,8 +29,9 @@ impl L2Input {
     }
 }
 
-impl Node for L2Input {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+impl WideNode for L2Input {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let interfaces = self.shared.interfaces(cx.rcu);
         if frame.rx_if == IF_MIXED {
             count_groups(cx, frame);
@@ -47,14 +49,16 @@ impl Node for L2Input {
             }
             return Dispatch::Each;
         }
-        let (mut multicast, mut short) = (0u64, false);
+        let (mut first, mut short) = (0, false);
+        let mut view = cx.pool.view();
         for &b in frame.packets() {
-            multicast += u64::from(cx.pool.peek::<1>(b, 0)[0] & 1);
-            let m = cx.pool.meta_mut(b);
-            short |= m.len < 14;
+            let m = view.meta_mut(b);
             m.tx_if = peer;
+            short |= m.len < 14;
+            let at = m.data;
+            first |= view.peek::<1>(b, at)[0];
         }
-        if multicast != 0 {
+        if first & 1 != 0 {
             count_groups(cx, frame);
         }
         frame.tx_if = peer;

@@ -23,9 +23,11 @@ mod ip6_icmp;
 mod ip6_input;
 mod ip6_local;
 mod ip6_rewrite;
+mod ip_input;
 mod ip_lookup;
 mod ip_neighbor;
 mod l2_input;
+mod lanes;
 mod link;
 mod mpls_disposition;
 mod mpls_imposition;
@@ -33,6 +35,7 @@ mod mpls_input;
 mod mpls_lookup;
 mod mpls_output;
 mod parts;
+mod rewrite;
 mod sflow;
 pub mod state;
 mod trace;
@@ -42,6 +45,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use parshall_graph::wide::wide;
 use parshall_graph::{ArcEnd, ArcSpec, Graph, GraphError, Limits, NamedNode, Node, NodeSpec, Side};
 use parshall_ring::{Consumer, ring};
 use parshall_sample::SampleSlot;
@@ -91,6 +95,7 @@ pub const INPUTS: &[&str] = &[
     "pcap-input",
     "virtio-input",
     "af-packet-input",
+    "af-xdp-input",
     "loopback-input",
 ];
 
@@ -140,34 +145,34 @@ const NODES: &[(NodeSpec, Make)] = &[
     (sflow::SPEC, |b| b.sflow()),
     (capture::RX, |b| b.capture(CapturePoint::Rx)),
     (ethernet_input::SPEC, |b| {
-        Box::new(ethernet_input::EthernetInput::new(b.shared.clone()))
+        wide(ethernet_input::EthernetInput::new(b.shared.clone()))
     }),
     (l2_input::SPEC, |b| {
-        Box::new(l2_input::L2Input::new(b.shared.clone()))
+        wide(l2_input::L2Input::new(b.shared.clone()))
     }),
     (arp_input::SPEC, |b| {
         Box::new(arp_input::ArpInput::new(b.shared.clone(), b.events()))
     }),
     (mpls_input::SPEC, |b| {
-        Box::new(mpls_input::MplsInput::new(b.shared.clone()))
+        wide(mpls_input::MplsInput::new(b.shared.clone()))
     }),
     (mpls_lookup::SPEC, |b| {
-        Box::new(mpls_lookup::MplsLookup::new(b.shared.clone()))
+        wide(mpls_lookup::MplsLookup::new(b.shared.clone()))
     }),
     (mpls_disposition::SPEC, |b| {
         Box::new(mpls_disposition::MplsDisposition::new(b.shared.clone()))
     }),
     (ip4_input::SPEC, |b| {
-        Box::new(ip4_input::Ip4Input::new(b.shared.clone()))
+        wide(ip4_input::Ip4Input::new(b.shared.clone()))
     }),
     (ip6_input::SPEC, |b| {
-        Box::new(ip6_input::Ip6Input::new(b.shared.clone()))
+        wide(ip6_input::Ip6Input::new(b.shared.clone()))
     }),
     (ip_lookup::SPEC4, |b| {
-        Box::new(ip_lookup::IpLookup::<Ip4>::new(b.shared.clone()))
+        wide(ip_lookup::IpLookup::<Ip4>::new(b.shared.clone()))
     }),
     (ip_lookup::SPEC6, |b| {
-        Box::new(ip_lookup::IpLookup::<Ip6>::new(b.shared.clone()))
+        wide(ip_lookup::IpLookup::<Ip6>::new(b.shared.clone()))
     }),
     (ip4_local::SPEC, |_| Box::new(ip4_local::Ip4Local)),
     (ip6_local::SPEC, |b| {
@@ -184,17 +189,17 @@ const NODES: &[(NodeSpec, Make)] = &[
         Box::new(icmp_error::Ip6IcmpError::new(b.shared.clone()))
     }),
     (mpls_imposition::SPEC, |b| {
-        Box::new(mpls_imposition::MplsImposition::new(b.shared.clone()))
+        wide(mpls_imposition::MplsImposition::new(b.shared.clone()))
     }),
     (ip4_rewrite::SPEC, |b| {
-        Box::new(ip4_rewrite::Ip4Rewrite::new(b.shared.clone()))
+        wide(ip4_rewrite::Ip4Rewrite::new(b.shared.clone()))
     }),
     (ip4_frag::SPEC, |_| Box::new(ip4_frag::Ip4Frag::new())),
     (ip6_rewrite::SPEC, |b| {
-        Box::new(ip6_rewrite::Ip6Rewrite::new(b.shared.clone()))
+        wide(ip6_rewrite::Ip6Rewrite::new(b.shared.clone()))
     }),
     (mpls_output::SPEC, |b| {
-        Box::new(mpls_output::MplsOutput::new(b.shared.clone()))
+        wide(mpls_output::MplsOutput::new(b.shared.clone()))
     }),
     (ip_neighbor::SPEC4, |b| {
         Box::new(ip_neighbor::IpNeighbor::<Ip4>::new(

@@ -9,10 +9,11 @@
 
 use std::sync::Arc;
 
-use parshall_buffer::{BufferIndex, Flags, Frame};
+use parshall_buffer::{BufferIndex, Flags, Frame, PoolView};
 use parshall_counters::DropReason;
 use parshall_fib::{Dpo, DpoKind, Imposition, Payload, TtlMode};
-use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{Ctx, Dispatch, NodeSpec};
 use parshall_wire::Ipv4Packet;
 
 use crate::flow_hash::{flow_hash_mpls, flow_hash4, flow_hash6};
@@ -69,6 +70,25 @@ impl MplsImposition {
             .load_balances
             .get(imposition.next().index(), cx.rcu);
         balance.map_or(Dpo::MISS, |lb| lb.pick(hash))
+    }
+
+    /// Labels a packet that is not for a plain swap, or gives it another verdict.
+    #[inline(never)]
+    fn impose(&self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex, imposition: Option<&Imposition>) {
+        let Some(imposition) = imposition else {
+            return cx.drop_packet(i, b, DropReason::NoAdjacency);
+        };
+        cx.next[i] = OUTPUT;
+        let next = self.next(cx, b, imposition);
+        let pushed = match imposition.payload() {
+            Payload::Mpls => swap(cx, b, imposition),
+            _ => self.push_on_ip(cx, i, b, imposition, next),
+        };
+        if pushed {
+            cx.pool.meta_mut(b).dpo = next.bits();
+        } else if cx.next[i] == OUTPUT {
+            cx.drop_packet(i, b, DropReason::NoHeadroom);
+        }
     }
 
     /// Pushes on an IP packet; `false` when the packet got another verdict.
@@ -172,22 +192,10 @@ fn push_stack(
 }
 
 /// Pushes in place of a popped label.
-#[inline(always)]
 fn swap(cx: &mut Ctx<'_>, b: BufferIndex, imposition: &Imposition) -> bool {
     let m = *cx.pool.meta(b);
     let ttl = m.mpls_ttl.saturating_sub(1);
     let uniform = imposition.mode() == TtlMode::Uniform;
-    if imposition.labels() == 1 && uniform && m.data >= 4 + 14 {
-        let label: u32 = imposition
-            .stack()
-            .first_chunk()
-            .map_or(0, |e| u32::from_be_bytes(*e));
-        let entry = label & 0xFFFF_F000 | u32::from(m.mpls_tc_s) << 8 | u32::from(ttl);
-        let m = cx.pool.meta_mut(b);
-        (m.data, m.len) = (m.data - 4, m.len + 4);
-        *cx.pool.peek_mut::<4>(b, 0) = entry.to_be_bytes();
-        return true;
-    }
     let mut left = imposition.labels();
     push_stack(cx, b, imposition, |entry| {
         left -= 1;
@@ -201,44 +209,69 @@ fn swap(cx: &mut Ctx<'_>, b: BufferIndex, imposition: &Imposition) -> bool {
     })
 }
 
-impl Node for MplsImposition {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
-        let mut last = (u32::MAX, None);
-        let mut all = true;
-        for (i, &b) in frame.packets().iter().enumerate() {
-            let dpo = cx.pool.meta(b).dpo;
-            if dpo != last.0 {
-                last = (
-                    dpo,
-                    self.shared
-                        .impositions
-                        .get(Dpo::from_bits(dpo).index(), cx.rcu),
-                );
-            }
-            let Some(imposition) = last.1 else {
-                cx.drop_packet(i, b, DropReason::NoAdjacency);
-                all = false;
-                continue;
-            };
-            cx.next[i] = OUTPUT;
-            let next = self.next(cx, b, imposition);
-            let pushed = match imposition.payload() {
-                Payload::Mpls => swap(cx, b, imposition),
-                _ => self.push_on_ip(cx, i, b, imposition, next),
-            };
-            if pushed {
-                cx.pool.meta_mut(b).dpo = next.bits();
-                continue;
-            }
-            all = false;
-            if cx.next[i] == OUTPUT {
-                cx.drop_packet(i, b, DropReason::NoHeadroom);
+/// The label that takes a popped one's place in the uniform model and where the packet goes on, when that
+/// is all an imposition does.
+#[inline]
+fn plain_swap(imposition: &Imposition) -> Option<(u32, Dpo)> {
+    let plain = imposition.payload() == Payload::Mpls
+        && imposition.labels() == 1
+        && imposition.mode() == TtlMode::Uniform
+        && imposition.next().kind() != DpoKind::LoadBalance;
+    let entry: &[u8; 4] = imposition.stack().first_chunk().filter(|_| plain)?;
+    Some((u32::from_be_bytes(*entry) & 0xFFFF_F000, imposition.next()))
+}
+
+/// Swaps the labels that `packets` begin with, as far as their object is `dpo`; says how many.
+#[inline(always)]
+fn swap_run(
+    view: &mut PoolView<'_>,
+    packets: &[BufferIndex],
+    dpo: u32,
+    (label, next): (u32, Dpo),
+) -> usize {
+    for (i, &b) in packets.iter().enumerate() {
+        let m = view.meta_mut(b);
+        // Where a label was popped there is room for one.
+        if m.dpo != dpo || m.data < 4 {
+            return i;
+        }
+        let ttl = m.mpls_ttl.saturating_sub(1);
+        let entry = label | u32::from(m.mpls_tc_s) << 8 | u32::from(ttl);
+        let at = m.data - 4;
+        m.set_head(m.head().wrapping_add((4 << 16) - 4));
+        m.dpo = next.bits();
+        *view.peek_mut(b, at) = entry.to_be_bytes();
+    }
+    packets.len()
+}
+
+impl WideNode for MplsImposition {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        let packets = frame.packets();
+        let mut each = false;
+        let mut at = 0;
+        while at < packets.len() {
+            let dpo = cx.pool.meta(packets[at]).dpo;
+            let index = Dpo::from_bits(dpo).index();
+            let imposition = self.shared.impositions.get(index, cx.rcu);
+            let done = imposition.and_then(plain_swap).map_or(0, |to| {
+                swap_run(&mut cx.pool.view(), &packets[at..], dpo, to)
+            });
+            at += done;
+            if let (0, Some(&b)) = (done, packets.get(at)) {
+                if !each {
+                    each = true;
+                    cx.next[..packets.len()].fill(OUTPUT);
+                }
+                self.impose(cx, at, b, imposition);
+                at += 1;
             }
         }
-        if all {
-            Dispatch::All(OUTPUT)
-        } else {
+        if each {
             Dispatch::Each
+        } else {
+            Dispatch::All(OUTPUT)
         }
     }
 }

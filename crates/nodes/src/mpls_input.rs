@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED};
 use parshall_counters::DropReason;
-use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{Ctx, Dispatch, NodeSpec};
 
 use crate::state::{Shared, if_flags};
 use crate::trace::format_mpls;
@@ -30,14 +31,17 @@ impl MplsInput {
     }
 }
 
-impl Node for MplsInput {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+impl WideNode for MplsInput {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let interfaces = self.shared.interfaces(cx.rcu);
         let common = frame.rx_if;
         if common != IF_MIXED && interfaces.view(common).has(if_flags::MPLS) {
+            let view = cx.pool.view();
             let wrong = frame.packets().iter().fold(false, |wrong, &b| {
-                let ttl = cx.pool.peek::<4>(b, 0)[3];
-                wrong | (ttl <= 1) | (cx.pool.meta(b).len < 4)
+                let m = view.meta(b);
+                let ttl = view.peek::<4>(b, m.data)[3];
+                wrong | (ttl <= 1) | (m.len < 4)
             });
             if !wrong {
                 return Dispatch::All(LOOKUP);

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use parshall_buffer::{BufferIndex, Frame};
 use parshall_counters::DropReason;
 use parshall_fib::{Dpo, DpoKind, MplsFib};
-use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{Ctx, Dispatch, NodeSpec};
+use parshall_rcu::Reader;
 
 use crate::flow_hash::flow_hash_mpls;
 use crate::state::Shared;
@@ -31,6 +33,8 @@ const IP4_EXPLICIT_NULL: u32 = 0;
 const IP6_EXPLICIT_NULL: u32 = 2;
 /// First label that is not reserved.
 const FIRST_FREE: u32 = 16;
+/// Bits of a label stack entry that the lookup goes by.
+const LABEL_AND_BOTTOM: u32 = 0xFFFF_F100;
 /// Load balances one label may lead through.
 const MAX_STEPS: usize = 4;
 
@@ -45,28 +49,35 @@ impl MplsLookup {
         MplsLookup { shared }
     }
 
-    /// Pops the label of a packet and says what it stands for.
+    /// Pops the label of every packet; true when all are to be swapped.
     #[inline(always)]
-    fn pop(&self, cx: &mut Ctx<'_>, fib: &MplsFib, b: BufferIndex) -> Dpo {
-        let entry = u32::from_be_bytes(*cx.pool.peek(b, 0));
-        let (label, bottom) = (entry >> 12, entry & 0x100 != 0);
-        let dpo = if label < FIRST_FREE {
-            reserved(label, bottom)
-        } else {
-            fib.lookup(cx.rcu, label, bottom)
-        };
-        let m = cx.pool.meta_mut(b);
-        m.mpls_ttl = entry as u8;
-        m.mpls_tc_s = (entry >> 8) as u8 & 0xF;
-        m.data = m.data.wrapping_add(4);
-        m.len = m.len.saturating_sub(4);
-        m.dpo = dpo.bits();
-        dpo
+    fn pop_all(&self, cx: &mut Ctx<'_>, fib: &MplsFib, packets: &[BufferIndex]) -> bool {
+        let mut view = cx.pool.view();
+        // Label and bottom bit, and what they stand for: looked up once for packets that have them alike.
+        let (mut last, mut dpo) = (u32::MAX, Dpo::MISS);
+        let mut swaps = true;
+        for &b in packets {
+            let at = view.meta(b).data;
+            let entry = u32::from_be_bytes(*view.peek(b, at));
+            if entry & LABEL_AND_BOTTOM != last {
+                last = entry & LABEL_AND_BOTTOM;
+                dpo = look_up(cx.rcu, fib, entry);
+                swaps &= dpo.kind() == DpoKind::MplsImpose;
+            }
+            let m = view.meta_mut(b);
+            m.mpls_ttl = entry as u8;
+            m.mpls_tc_s = (entry >> 8) as u8 & 0xF;
+            m.data = at.wrapping_add(4);
+            m.len = m.len.saturating_sub(4);
+            m.dpo = dpo.bits();
+        }
+        swaps
     }
 
     /// The verdict for anything that is not a plain swap.
-    #[cold]
-    fn decide(&self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex, mut dpo: Dpo) {
+    #[inline(never)]
+    fn decide(&self, cx: &mut Ctx<'_>, i: usize, b: BufferIndex) {
+        let mut dpo = Dpo::from_bits(cx.pool.meta(b).dpo);
         for _ in 0..MAX_STEPS {
             let picked = match dpo.kind() {
                 DpoKind::LoadBalance => self.shared.load_balances.get(dpo.index(), cx.rcu),
@@ -101,27 +112,33 @@ fn reserved(label: u32, bottom: bool) -> Dpo {
     }
 }
 
-impl Node for MplsLookup {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+/// What the label of an entry stands for.
+#[inline]
+fn look_up(rcu: &Reader, fib: &MplsFib, entry: u32) -> Dpo {
+    let (label, bottom) = (entry >> 12, entry & 0x100 != 0);
+    if label < FIRST_FREE {
+        reserved(label, bottom)
+    } else {
+        fib.lookup(rcu, label, bottom)
+    }
+}
+
+impl WideNode for MplsLookup {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        let packets = frame.packets();
         let Some(fib) = self.shared.mpls.get(0, cx.rcu) else {
-            for (i, &b) in frame.packets().iter().enumerate() {
+            for (i, &b) in packets.iter().enumerate() {
                 cx.drop_packet(i, b, DropReason::MplsNoLabel);
             }
             return Dispatch::Each;
         };
-        let mut all = true;
-        for (i, &b) in frame.packets().iter().enumerate() {
-            let dpo = self.pop(cx, fib, b);
-            cx.next[i] = IMPOSITION;
-            if dpo.kind() != DpoKind::MplsImpose {
-                self.decide(cx, i, b, dpo);
-                all = false;
-            }
+        if self.pop_all(cx, fib, packets) {
+            return Dispatch::All(IMPOSITION);
         }
-        if all {
-            Dispatch::All(IMPOSITION)
-        } else {
-            Dispatch::Each
+        for (i, &b) in packets.iter().enumerate() {
+            self.decide(cx, i, b);
         }
+        Dispatch::Each
     }
 }
