@@ -8,6 +8,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Counts for each thread, so that a bench can prove that the packet path does not allocate.
+#[global_allocator]
+static ALLOCATOR: parshall_bench::CountingAllocator = parshall_bench::CountingAllocator;
+
 /// Software router with packet telemetry inside.
 #[derive(Parser)]
 #[command(version, about, long_about = None, propagate_version = true)]

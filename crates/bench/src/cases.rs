@@ -1,13 +1,15 @@
-//! The cases: what is sent, and what the tables hold.
+//! The cases: what is sent, and what the tables hold. Descriptions only, so that a rig of our own and a
+//! peer's command line can both be set up from them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use parshall_drivers::pg::{Field, StreamSpec, Values};
-use parshall_fib::{Dpo, DpoKind, Imposition, Ip4Prefix, Ip6Prefix, Payload, TtlMode};
+use parshall_fib::{Ip4Prefix, Ip6Prefix};
 use parshall_wire::{MacAddr, PacketBuilder};
 
 use crate::BenchError;
-use crate::rig::{PEER_MAC, ROUTER_MAC, Tables};
+use crate::internet::{self, Random};
+use crate::rig::{PEER_MAC, ROUTER_MAC};
 
 /// A case.
 pub struct Case {
@@ -15,159 +17,269 @@ pub struct Case {
     pub name: &'static str,
     /// What it is, for people.
     pub what: &'static str,
-    /// The receiving interface is cross-connected.
-    pub cross_connect: bool,
-    /// Fills the tables; the adjacency to the sink is given.
-    pub fill: fn(&Tables, Dpo) -> Result<(), BenchError>,
-    /// The stream.
-    pub stream: fn() -> Result<StreamSpec, BenchError>,
+    /// What the router does.
+    pub work: Work,
+    /// What the tables hold.
+    pub routes: fn() -> Result<Routes, BenchError>,
+    /// What is sent: the destinations, in order.
+    pub traffic: fn() -> Result<Traffic, BenchError>,
 }
 
+/// What the router does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Sends it out of the other interface.
+    CrossConnect,
+    /// Routes IPv4.
+    Ip4,
+    /// Routes IPv6.
+    Ip6,
+    /// Swaps a label.
+    Mpls,
+}
+
+/// What the tables hold.
+#[derive(Debug)]
+pub enum Routes {
+    /// Nothing.
+    None,
+    /// IPv4 routes, each to the neighbour of [`Neighbours`].
+    Ip4(Vec<Ip4Prefix>, Neighbours),
+    /// IPv6 routes, each to the neighbour of [`Neighbours`].
+    Ip6(Vec<Ip6Prefix>, Neighbours),
+    /// [`LABEL_IN`] becomes [`LABEL_OUT`].
+    Swap,
+}
+
+/// Which neighbour a route leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neighbours {
+    /// All to one.
+    One,
+    /// Spread over [`internet::NEXT_HOPS`] by [`internet::next_hop`].
+    Many,
+}
+
+/// What is sent.
+#[derive(Debug)]
+pub enum Traffic {
+    /// 14 Ethernet, 20 IPv4, 8 UDP, 22 payload, to these in turn.
+    Ip4(Vec<u32>),
+    /// 14 Ethernet, 40 IPv6, 8 UDP, 2 payload, to these in turn.
+    Ip6(Vec<u128>),
+    /// 14 Ethernet, 4 label, 20 IPv4, 8 UDP, 18 payload.
+    Mpls,
+}
+
+/// Bytes of every frame, without FCS.
+pub const FRAME_BYTES: usize = 64;
 /// Random destinations of the cases with large tables.
 const DESTINATIONS: usize = 16_384;
+const SEED: u64 = 0x2545_F491_4F6C_DD1D;
 /// Routes of `ip4-1m` and `ip6-500k`.
-const ROUTES_4: u32 = 1_000_000;
-const ROUTES_6: u32 = 500_000;
+const ROUTES_4: usize = 1_000_000;
+const ROUTES_6: usize = 500_000;
+/// Routes of `ip4-grown` and `ip6-grown`.
+const GROWN_4: usize = 1_200_000;
+const GROWN_6: usize = 250_000;
 /// Base of the routes: 10.0.0.0 and 2001:db8::.
 const BASE_4: u32 = 0x0A00_0000;
 const BASE_6: u128 = 0x2001_0db8 << 96;
-const LABEL_IN: u32 = 100;
-const LABEL_OUT: u32 = 200;
+/// The label that comes in, and the one that goes out.
+pub const LABEL_IN: u32 = 100;
+/// The label that goes out.
+pub const LABEL_OUT: u32 = 200;
 
 /// All cases.
 pub const CASES: &[Case] = &[
     Case {
         name: "l2xc",
         what: "L2 cross-connect",
-        cross_connect: true,
-        fill: |_, _| Ok(()),
-        stream: || ip4_stream((0..250).map(|i| BASE_4 + i).collect()),
+        work: Work::CrossConnect,
+        routes: || Ok(Routes::None),
+        traffic: || Ok(Traffic::Ip4((0..250).map(|i| BASE_4 + i).collect())),
     },
     Case {
         name: "ip4",
         what: "IPv4, 250 destinations, one /24",
-        cross_connect: false,
-        fill: |t, adj| t.route4(Ip4Prefix::new(BASE_4, 24), adj),
-        stream: || ip4_stream((0..250).map(|i| BASE_4 + i).collect()),
+        work: Work::Ip4,
+        routes: || {
+            Ok(Routes::Ip4(
+                vec![Ip4Prefix::masked(BASE_4, 24)],
+                Neighbours::One,
+            ))
+        },
+        traffic: || Ok(Traffic::Ip4((0..250).map(|i| BASE_4 + i).collect())),
     },
     Case {
         name: "ip4-1m",
         what: "IPv4, 1,000,000 /32 routes, 16,384 random destinations",
-        cross_connect: false,
-        fill: |t, adj| {
-            (0..ROUTES_4).try_for_each(|i| t.route4(Ip4Prefix::new(BASE_4 + i, 32), adj))
+        work: Work::Ip4,
+        routes: || Ok(Routes::Ip4(million(), Neighbours::One)),
+        traffic: || {
+            Ok(Traffic::Ip4(internet::destinations(
+                &million(),
+                DESTINATIONS,
+                SEED,
+            )))
         },
-        stream: || {
-            ip4_stream(random(DESTINATIONS, |r| {
-                BASE_4 + (r % u64::from(ROUTES_4)) as u32
-            }))
-        },
+    },
+    Case {
+        name: "ip4-full",
+        what: "IPv4, the Internet's 901,899 routes, 16,384 random destinations",
+        work: Work::Ip4,
+        routes: || Ok(Routes::Ip4(internet::ip4()?, Neighbours::Many)),
+        traffic: || to4(&internet::ip4()?),
+    },
+    Case {
+        name: "ip4-grown",
+        what: "IPv4, 1,200,000 routes grown from the Internet's, 16,384 random destinations",
+        work: Work::Ip4,
+        routes: || Ok(Routes::Ip4(internet::grown4(GROWN_4)?, Neighbours::Many)),
+        traffic: || to4(&internet::grown4(GROWN_4)?),
     },
     Case {
         name: "ip6",
         what: "IPv6, 250 destinations, one /48",
-        cross_connect: false,
-        fill: |t, adj| t.route6(Ip6Prefix::new(BASE_6, 48), adj),
-        stream: || ip6_stream((0..250).map(|i| BASE_6 + i).collect()),
+        work: Work::Ip6,
+        routes: || {
+            Ok(Routes::Ip6(
+                vec![Ip6Prefix::masked(BASE_6, 48)],
+                Neighbours::One,
+            ))
+        },
+        traffic: || Ok(Traffic::Ip6((0..250).map(|i| BASE_6 + i).collect())),
     },
     Case {
         name: "ip6-500k",
         what: "IPv6, 500,000 /64 routes, 16,384 random destinations",
-        cross_connect: false,
-        fill: |t, adj| {
-            (0..ROUTES_6)
-                .try_for_each(|i| t.route6(Ip6Prefix::new(BASE_6 + (u128::from(i) << 64), 64), adj))
+        work: Work::Ip6,
+        routes: || {
+            let of = |i| Ip6Prefix::masked(BASE_6 + ((i as u128) << 64), 64);
+            Ok(Routes::Ip6(
+                (0..ROUTES_6).map(of).collect(),
+                Neighbours::One,
+            ))
         },
-        stream: || {
-            ip6_stream(random(DESTINATIONS, |r| {
-                BASE_6 + (u128::from(r % u64::from(ROUTES_6)) << 64) + 1
-            }))
+        traffic: || {
+            let mut random = Random::new(SEED);
+            let mut to = || BASE_6 + ((random.below(ROUTES_6) as u128) << 64) + 1;
+            Ok(Traffic::Ip6((0..DESTINATIONS).map(|_| to()).collect()))
         },
+    },
+    Case {
+        name: "ip6-full",
+        what: "IPv6, the Internet's 160,147 routes, 16,384 random destinations",
+        work: Work::Ip6,
+        routes: || Ok(Routes::Ip6(internet::ip6()?, Neighbours::Many)),
+        traffic: || to6(&internet::ip6()?),
+    },
+    Case {
+        name: "ip6-grown",
+        what: "IPv6, 250,000 routes grown from the Internet's, 16,384 random destinations",
+        work: Work::Ip6,
+        routes: || Ok(Routes::Ip6(internet::grown6(GROWN_6)?, Neighbours::Many)),
+        traffic: || to6(&internet::grown6(GROWN_6)?),
     },
     Case {
         name: "mpls-swap",
         what: "MPLS swap of one label",
-        cross_connect: false,
-        fill: |t, adj| {
-            let swap = Imposition::new(&[LABEL_OUT], Payload::Mpls, TtlMode::Uniform, 0, 0, adj);
-            let swap = swap.map_err(|e| BenchError::of("imposition", e))?;
-            let index = t
-                .shared
-                .impositions
-                .insert(swap)
-                .map_err(|e| BenchError::of("imposition", e))?;
-            t.label(LABEL_IN, Dpo::new(DpoKind::MplsImpose, index))
-        },
-        stream: mpls_stream,
+        work: Work::Mpls,
+        routes: || Ok(Routes::Swap),
+        traffic: || Ok(Traffic::Mpls),
     },
 ];
 
-/// Seeded numbers: every run sends the same packets.
-fn random<T>(n: usize, mut f: impl FnMut(u64) -> T) -> Vec<T> {
-    let mut x = 0x2545_F491_4F6C_DD1Du64;
-    let mut next = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x
-    };
-    (0..n).map(|_| f(next() >> 16)).collect()
+fn million() -> Vec<Ip4Prefix> {
+    (0..ROUTES_4 as u32)
+        .map(|i| Ip4Prefix::masked(BASE_4 + i, 32))
+        .collect()
 }
 
-fn builder() -> PacketBuilder {
-    PacketBuilder::ethernet(MacAddr(PEER_MAC), MacAddr(ROUTER_MAC))
+fn to4(prefixes: &[Ip4Prefix]) -> Result<Traffic, BenchError> {
+    Ok(Traffic::Ip4(internet::destinations(
+        prefixes,
+        DESTINATIONS,
+        SEED,
+    )))
 }
 
-fn stream(frame: &[u8], vary: Option<(Field, Values)>) -> Result<StreamSpec, BenchError> {
-    let spec = StreamSpec::from_frame("bench", frame).map_err(|e| BenchError::of("stream", e))?;
-    let Some((field, values)) = vary else {
-        return Ok(spec);
-    };
-    spec.vary(field, values)
-        .map_err(|e| BenchError::of("stream", e))
+fn to6(prefixes: &[Ip6Prefix]) -> Result<Traffic, BenchError> {
+    Ok(Traffic::Ip6(internet::destinations(
+        prefixes,
+        DESTINATIONS,
+        SEED,
+    )))
 }
 
-/// 64-byte frames: 14 Ethernet, 20 IPv4, 8 UDP, 22 payload.
-fn ip4_stream(to: Vec<u32>) -> Result<StreamSpec, BenchError> {
-    let frame = builder()
-        .ipv4(Ipv4Addr::new(192, 168, 0, 1), Ipv4Addr::from(BASE_4))
-        .udp(1234, 2345)
-        .payload_len(22)
-        .build();
-    stream(
-        &frame,
-        Some((
-            Field::Ip4Destination,
-            Values::list(to.into_iter().map(Ipv4Addr::from)),
-        )),
-    )
+/// The cases called `names`, all if none is named.
+///
+/// # Errors
+/// When there is no case of a name; says which there are.
+pub fn chosen(names: &[String]) -> Result<Vec<&'static Case>, BenchError> {
+    if let Some(unknown) = names.iter().find(|n| CASES.iter().all(|c| c.name != **n)) {
+        let known: Vec<_> = CASES.iter().map(|c| c.name).collect();
+        return Err(BenchError(format!(
+            "no case {unknown}; there are {}",
+            known.join(", ")
+        )));
+    }
+    let wanted = |c: &&Case| names.is_empty() || names.iter().any(|n| n == c.name);
+    Ok(CASES.iter().filter(wanted).collect())
 }
 
-/// 64-byte frames: 14 Ethernet, 40 IPv6, 8 UDP, 2 payload.
-fn ip6_stream(to: Vec<u128>) -> Result<StreamSpec, BenchError> {
-    let frame = builder()
-        .ipv6(Ipv6Addr::from(BASE_6 + 1), Ipv6Addr::from(BASE_6))
-        .udp(1234, 2345)
-        .payload_len(2)
-        .build();
-    stream(
-        &frame,
-        Some((
-            Field::Ip6Destination,
-            Values::list(to.into_iter().map(Ipv6Addr::from)),
-        )),
-    )
+impl Traffic {
+    /// The generator's stream.
+    ///
+    /// # Errors
+    /// When the generator does not take it.
+    pub fn stream(&self) -> Result<StreamSpec, BenchError> {
+        let (field, values) = match self {
+            Traffic::Ip4(to) => (
+                Field::Ip4Destination,
+                Values::list(to.iter().copied().map(Ipv4Addr::from)),
+            ),
+            Traffic::Ip6(to) => (
+                Field::Ip6Destination,
+                Values::list(to.iter().copied().map(Ipv6Addr::from)),
+            ),
+            Traffic::Mpls => return base_stream(&self.frame(0, MacAddr(ROUTER_MAC))),
+        };
+        base_stream(&self.frame(0, MacAddr(ROUTER_MAC)))?
+            .vary(field, values)
+            .map_err(|e| BenchError::of("stream", e))
+    }
+
+    /// How many different frames there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Traffic::Ip4(to) => to.len(),
+            Traffic::Ip6(to) => to.len(),
+            Traffic::Mpls => 1,
+        }
+    }
+
+    /// Frame `i` below [`Traffic::len`], to the router's address `router`.
+    pub fn frame(&self, i: usize, router: MacAddr) -> Vec<u8> {
+        let ethernet = PacketBuilder::ethernet(MacAddr(PEER_MAC), router);
+        let from4 = Ipv4Addr::new(192, 168, 0, 1);
+        let (ip, payload) = match self {
+            Traffic::Ip4(to) => (ethernet.ipv4(from4, Ipv4Addr::from(to[i])), 22),
+            Traffic::Ip6(to) => {
+                let from = Ipv6Addr::from(BASE_6 + 1);
+                (ethernet.ipv6(from, Ipv6Addr::from(to[i])), 2)
+            }
+            Traffic::Mpls => (
+                ethernet.mpls(LABEL_IN).ipv4(from4, Ipv4Addr::from(BASE_4)),
+                18,
+            ),
+        };
+        ip.udp(1234, 2345).payload_len(payload).build()
+    }
 }
 
-/// 64-byte frames: 14 Ethernet, 4 label, 20 IPv4, 8 UDP, 18 payload.
-fn mpls_stream() -> Result<StreamSpec, BenchError> {
-    let frame = builder()
-        .mpls(LABEL_IN)
-        .ipv4(Ipv4Addr::new(192, 168, 0, 1), Ipv4Addr::from(BASE_4))
-        .udp(1234, 2345)
-        .payload_len(18)
-        .build();
-    stream(&frame, None)
+fn base_stream(frame: &[u8]) -> Result<StreamSpec, BenchError> {
+    StreamSpec::from_frame("bench", frame).map_err(|e| BenchError::of("stream", e))
 }
 
 #[cfg(test)]
@@ -177,11 +289,32 @@ mod tests {
     #[test]
     fn every_frame_is_64_bytes() {
         for case in CASES {
-            let spec = (case.stream)().unwrap();
+            let traffic = (case.traffic)().unwrap();
+            for i in [0, traffic.len() / 2, traffic.len() - 1] {
+                let frame = traffic.frame(i, MacAddr(ROUTER_MAC));
+                assert_eq!(frame.len(), FRAME_BYTES, "{}", case.name);
+            }
+            let spec = traffic.stream().unwrap();
             let parshall_drivers::pg::Source::Generate(t) = &spec.source else {
                 panic!("{}", case.name)
             };
-            assert_eq!(t.bytes.len(), 64, "{}", case.name);
+            assert_eq!(t.bytes.len(), FRAME_BYTES, "{}", case.name);
         }
+    }
+
+    #[test]
+    fn cases_are_chosen_by_name() {
+        let names: Vec<_> = chosen(&["ip4".into()])
+            .unwrap()
+            .iter()
+            .map(|c| c.name)
+            .collect();
+        assert_eq!(names, ["ip4"]);
+        assert_eq!(chosen(&[]).unwrap().len(), CASES.len());
+        let error = chosen(&["ipx".into()]).err().unwrap().to_string();
+        assert!(
+            error.starts_with("no case ipx; there are l2xc, ip4, "),
+            "{error}"
+        );
     }
 }

@@ -20,6 +20,8 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// What must hold, and whether it does.
     pub bars: Vec<Bar>,
+    /// What must be exact on any machine and is not: the bench fails.
+    pub faults: Vec<String>,
 }
 
 /// A table. Numbers come formatted; columns after the first are right-aligned where all cells are numbers.
@@ -68,6 +70,7 @@ impl Report {
             figures,
             tables: Vec::new(),
             bars: Vec::new(),
+            faults: Vec::new(),
         })
     }
 
@@ -98,6 +101,9 @@ impl Report {
             && !self.bars.is_empty()
         {
             all.insert("bars".into(), bars);
+        }
+        if !self.faults.is_empty() {
+            all.insert("faults".into(), self.faults.clone().into());
         }
         Value::Object(all)
     }

@@ -1,22 +1,22 @@
-//! A rig: one graph with a generator on one side and a sink on the other.
+//! A rig: one worker's graph with a generator on one side and a sink on the other.
+//!
+//! The workers of a case share the tables ([`Bed`]) and nothing else, as in the router: each has its own
+//! buffers, counters, generator, sink and sample ring.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parshall_counters::{NodeTotals, WorkerCounters};
 use parshall_device::Device;
-use parshall_drivers::pg::{PgDevice, PgHandle};
-use parshall_fib::{Adjacency, Dpo, DpoKind, Ip4Prefix, Ip6Prefix, LinkType};
+use parshall_drivers::pg::{PgDevice, PgHandle, StreamSpec};
+use parshall_fib::{Adjacency, Dpo, DpoKind, Imposition, LinkType, Payload, TtlMode};
 use parshall_graph::harness::Harness;
 use parshall_graph::{Graph, Limits, monotonic_ns};
 use parshall_nodes::{IfAddresses, IfTable, IfView, SflowSettings, Shared, TableLimits, if_flags};
-use parshall_ring::Consumer;
-use parshall_sample::SampleSlot;
 
-use crate::BenchError;
-use crate::cases::Case;
-use crate::measure::SflowRate;
+use crate::cases::{Case, LABEL_IN, LABEL_OUT, Neighbours, Routes, Work};
+use crate::drain::Drain;
+use crate::{BenchError, SflowRate, internet};
 
 /// Address of the router's interfaces.
 pub const ROUTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -26,74 +26,122 @@ pub const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const LIMITS: Limits = Limits { interfaces: 8 };
 /// Buffers of the rig: enough for a full turn, few enough to stay in the second-level cache, as with a
 /// real receive ring.
-const BUFFERS: usize = 2048;
+pub const BUFFERS: usize = 2048;
 const SOURCE: u32 = 1;
 const SINK: u32 = 2;
 const MTU: u16 = 9000;
 
-/// The tables of a rig while it is set up.
-pub struct Tables {
-    /// The published state.
-    pub shared: Arc<Shared>,
+/// What the workers of one case share: the published state, filled.
+pub struct Bed {
+    case: &'static Case,
+    shared: Arc<Shared>,
+    stream: StreamSpec,
 }
 
-impl Tables {
-    /// Adds an IPv4 route.
-    pub fn route4(
-        &self,
-        prefix: Result<Ip4Prefix, impl std::fmt::Display>,
-        dpo: Dpo,
-    ) -> Result<(), BenchError> {
-        let prefix = prefix.map_err(|e| BenchError::of("prefix", e))?;
-        let table = self
-            .shared
-            .ip4
-            .control(0)
-            .map_err(|e| BenchError::of("table", e))?;
-        table
-            .insert(prefix, dpo)
-            .map_err(|e| BenchError::of("route", e))
-            .map(drop)
-    }
-    /// Adds an IPv6 route.
-    pub fn route6(
-        &self,
-        prefix: Result<Ip6Prefix, impl std::fmt::Display>,
-        dpo: Dpo,
-    ) -> Result<(), BenchError> {
-        let prefix = prefix.map_err(|e| BenchError::of("prefix", e))?;
-        let table = self
-            .shared
-            .ip6
-            .control(0)
-            .map_err(|e| BenchError::of("table", e))?;
-        table
-            .insert(prefix, dpo)
-            .map_err(|e| BenchError::of("route", e))
-            .map(drop)
-    }
-    /// Binds a label, bottom of stack.
-    pub fn label(&self, label: u32, dpo: Dpo) -> Result<(), BenchError> {
-        let table = self
-            .shared
-            .mpls
-            .get_control(0)
-            .ok_or_else(|| BenchError("no label table".into()))?;
-        table
-            .set(label, true, dpo)
-            .map_err(|e| BenchError::of("label", e))
-            .map(drop)
+impl Bed {
+    /// Fills the tables for a case.
+    ///
+    /// # Errors
+    /// When they do not hold it.
+    pub fn new(case: &'static Case) -> Result<Bed, BenchError> {
+        let shared =
+            Shared::new(TableLimits::default()).map_err(|e| BenchError::of("tables", e))?;
+        fill(&shared, &(case.routes)()?)?;
+        let mode = match case.work {
+            Work::CrossConnect => if_flags::XCONNECT,
+            _ => 0,
+        };
+        shared.interfaces.publish(&shared.domain, interfaces(mode));
+        Ok(Bed {
+            case,
+            shared,
+            stream: (case.traffic)()?.stream()?,
+        })
     }
 }
 
-/// One case, ready to turn.
+fn fill(shared: &Shared, routes: &Routes) -> Result<(), BenchError> {
+    match routes {
+        Routes::None => Ok(()),
+        Routes::Ip4(prefixes, neighbours) => {
+            let to = adjacencies(shared, LinkType::Ip4, *neighbours)?;
+            let table = shared.ip4.control(0);
+            let table = table.map_err(|e| BenchError::of("table", e))?;
+            prefixes.iter().try_for_each(|p| {
+                let dpo = to[internet::next_hop(*p) as usize % to.len()];
+                let done = table.insert(*p, dpo).map(drop);
+                done.map_err(|e| BenchError::of("route", e))
+            })
+        }
+        Routes::Ip6(prefixes, neighbours) => {
+            let to = adjacencies(shared, LinkType::Ip6, *neighbours)?;
+            let table = shared.ip6.control(0);
+            let table = table.map_err(|e| BenchError::of("table", e))?;
+            prefixes.iter().try_for_each(|p| {
+                let dpo = to[internet::next_hop(*p) as usize % to.len()];
+                let done = table.insert(*p, dpo).map(drop);
+                done.map_err(|e| BenchError::of("route", e))
+            })
+        }
+        Routes::Swap => swap(shared),
+    }
+}
+
+/// Binds the label, bottom of stack.
+fn swap(shared: &Shared) -> Result<(), BenchError> {
+    let adj = adjacencies(shared, LinkType::Mpls, Neighbours::One)?[0];
+    let swap = Imposition::new(&[LABEL_OUT], Payload::Mpls, TtlMode::Uniform, 0, 0, adj);
+    let swap = swap.map_err(|e| BenchError::of("imposition", e))?;
+    let index = shared.impositions.insert(swap);
+    let index = index.map_err(|e| BenchError::of("imposition", e))?;
+    let table = shared.mpls.get_control(0);
+    let table = table.ok_or_else(|| BenchError("no label table".into()))?;
+    table
+        .set(LABEL_IN, true, Dpo::new(DpoKind::MplsImpose, index))
+        .map_err(|e| BenchError::of("label", e))
+        .map(drop)
+}
+
+/// Adjacencies of the neighbours on the sink's side, at least one.
+fn adjacencies(
+    shared: &Shared,
+    link: LinkType,
+    neighbours: Neighbours,
+) -> Result<Vec<Dpo>, BenchError> {
+    let ethertype = match link {
+        LinkType::Ip4 => [0x08, 0x00],
+        LinkType::Ip6 => [0x86, 0xDD],
+        LinkType::Mpls => [0x88, 0x47],
+    };
+    let n = match neighbours {
+        Neighbours::One => 1,
+        Neighbours::Many => internet::NEXT_HOPS,
+    };
+    let one = |i: u32| {
+        let header = [&neighbour_mac(i)[..], &ROUTER_MAC[..], &ethertype[..]].concat();
+        let address = (0xC0A8_0102 + i).into();
+        let adj = Adjacency::incomplete_ip4(SINK, link, MTU, address).with_rewrite(&header);
+        let adj = adj.map_err(|e| BenchError::of("adjacency", e))?;
+        let index = shared.adjacencies.insert(adj);
+        let index = index.map_err(|e| BenchError::of("adjacency", e))?;
+        Ok(Dpo::new(DpoKind::Adjacency, index))
+    };
+    (0..n).map(one).collect()
+}
+
+/// Address of neighbour `i` on the sink's side; its IPv4 address is 192.168.1.2 + `i`.
+pub fn neighbour_mac(i: u32) -> [u8; 6] {
+    let [_, _, high, low] = i.to_be_bytes();
+    [2, 0, 0, 1, high, low]
+}
+
+/// One case on one worker, ready to turn.
 pub struct Rig {
     harness: Harness,
     counters: Arc<WorkerCounters>,
     graph: Arc<Graph>,
     late_frames_seen: u64,
-    stop: Arc<AtomicBool>,
-    drain: Option<JoinHandle<()>>,
+    delivered: Arc<AtomicU64>,
     _source: (PgDevice, PgHandle),
     _sink: (PgDevice, PgHandle),
 }
@@ -102,53 +150,45 @@ pub struct Rig {
 pub struct Totals {
     /// By slot.
     pub nodes: Vec<NodeTotals>,
-    /// Samples taken.
+    /// Samples that went into the ring.
     pub samples: u64,
-    /// Samples lost.
+    /// Samples that found the ring full.
     pub samples_lost: u64,
+    /// Samples that the consumer has.
+    pub samples_delivered: u64,
     /// Frames made late.
     pub late_frames: u64,
 }
 
 impl Rig {
-    /// Sets a case up.
-    pub fn new(case: &Case) -> Result<Rig, BenchError> {
-        let shared =
-            Shared::new(TableLimits::default()).map_err(|e| BenchError::of("tables", e))?;
-        let tables = Tables {
-            shared: shared.clone(),
-        };
-        let mpls = case.name.starts_with("mpls");
-        let adj = adjacency(&shared, case.name, mpls)?;
-        (case.fill)(&tables, adj)?;
-        shared
-            .interfaces
-            .publish(&shared.domain, interfaces(case.cross_connect));
+    /// Worker `worker` on a bed. Its samples go to `drain`.
+    ///
+    /// # Errors
+    /// When it cannot be set up, or does not send out what comes in.
+    pub fn new(bed: &Bed, worker: u32, drain: &Drain) -> Result<Rig, BenchError> {
+        let shared = &bed.shared;
         let graph =
             Arc::new(parshall_nodes::graph(LIMITS).map_err(|e| BenchError::of("graph", e))?);
-        let (nodes, outputs) = parshall_nodes::build(&shared, LIMITS, 1);
+        let (nodes, outputs) = parshall_nodes::build(shared, LIMITS, u64::from(worker) + 1);
         let reader = shared
             .domain
             .register()
             .map_err(|e| BenchError::of("reader", e))?;
         let mut harness = Harness::new(graph.clone(), nodes, BUFFERS, reader)
             .map_err(|e| BenchError::of("graph", e))?;
-        let source = generator(&mut harness, SOURCE, case)?;
+        let source = generator(&mut harness, SOURCE, &bed.stream)?;
         let sink = sink(&mut harness)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let drain = drain(outputs.samples, stop.clone())?;
         let counters = harness.dispatcher.counters.clone();
         let mut rig = Rig {
             harness,
             counters,
             graph,
             late_frames_seen: 0,
-            stop,
-            drain: Some(drain),
+            delivered: drain.add(outputs.samples)?,
             _source: source,
             _sink: sink,
         };
-        rig.prove(case)?;
+        rig.prove(bed.case)?;
         Ok(rig)
     }
 
@@ -211,6 +251,7 @@ impl Rig {
             nodes: nodes.collect(),
             samples: c.samples.get(),
             samples_lost: c.sample_drops.get(),
+            samples_delivered: self.delivered.load(Ordering::Relaxed),
             late_frames: self.harness.dispatcher.late_frames() - self.late_frames_seen,
         }
     }
@@ -227,34 +268,11 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         self.harness.dispatcher.close();
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.drain.take() {
-            drop(thread.join());
-        }
     }
 }
 
-fn adjacency(shared: &Shared, name: &str, mpls: bool) -> Result<Dpo, BenchError> {
-    let (link, ethertype) = match (mpls, name.starts_with("ip6")) {
-        (true, _) => (LinkType::Mpls, [0x88, 0x47]),
-        (false, true) => (LinkType::Ip6, [0x86, 0xDD]),
-        (false, false) => (LinkType::Ip4, [0x08, 0x00]),
-    };
-    let header = [&PEER_MAC[..], &ROUTER_MAC[..], &ethertype[..]].concat();
-    let adj = Adjacency::incomplete_ip4(SINK, link, MTU, [192, 168, 1, 2].into());
-    let adj = adj
-        .with_rewrite(&header)
-        .map_err(|e| BenchError::of("adjacency", e))?;
-    let index = shared
-        .adjacencies
-        .insert(adj)
-        .map_err(|e| BenchError::of("adjacency", e))?;
-    Ok(Dpo::new(DpoKind::Adjacency, index))
-}
-
-fn interfaces(cross_connect: bool) -> IfTable {
+fn interfaces(mode: u32) -> IfTable {
     let both = if_flags::EXISTS | if_flags::UP | if_flags::IP4 | if_flags::IP6 | if_flags::MPLS;
-    let mode = if cross_connect { if_flags::XCONNECT } else { 0 };
     let view = |peer| IfView {
         flags: both | mode,
         peer,
@@ -273,13 +291,13 @@ fn interfaces(cross_connect: bool) -> IfTable {
 fn generator(
     harness: &mut Harness,
     if_index: u32,
-    case: &Case,
+    stream: &StreamSpec,
 ) -> Result<(PgDevice, PgHandle), BenchError> {
     let (mut device, handle) = PgDevice::new(0);
     let fail = |e| BenchError::of("generator", e);
     device.set_admin(true).map_err(fail)?;
     let mut queues = device.queues(if_index, 1).map_err(fail)?;
-    handle.add(&(case.stream)()?).map_err(fail)?;
+    handle.add(stream).map_err(fail)?;
     handle.enable(None).map_err(fail)?;
     if let Some(rx) = queues.rx.pop() {
         harness.set_rx("pg-input", if_index, rx);
@@ -296,20 +314,4 @@ fn sink(harness: &mut Harness) -> Result<(PgDevice, PgHandle), BenchError> {
         harness.set_tx(SINK, tx, u32::from(MTU) + 14);
     }
     Ok((device, handle))
-}
-
-/// A thread that takes samples out, as the agent would.
-fn drain(
-    mut from: Consumer<SampleSlot>,
-    stop: Arc<AtomicBool>,
-) -> Result<JoinHandle<()>, BenchError> {
-    let thread = std::thread::Builder::new()
-        .name("bench-drain".into())
-        .spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                while from.read(|s| std::hint::black_box(s).header_len).is_some() {}
-                std::thread::sleep(std::time::Duration::from_micros(200));
-            }
-        });
-    thread.map_err(|e| BenchError::of("thread", e))
 }
