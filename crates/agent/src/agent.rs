@@ -75,7 +75,7 @@ struct Exporter {
     interfaces: Interfaces,
     /// When the list of interfaces was read last.
     refreshed: Option<u64>,
-    /// Counts the turns over the rings.
+    /// Counts the calls that drain the rings.
     round: u64,
     flow_samples: u64,
     counter_samples: u64,
@@ -258,9 +258,9 @@ impl Agent {
     fn drain(&mut self, now: u64) -> bool {
         let n = self.rings.len();
         let mut taken = 0;
+        self.exporter.round += 1;
         while taken < BUDGET {
             let before = taken;
-            self.exporter.round += 1;
             for k in 0..n {
                 taken += self.rings[(self.turn + k) % n].take(SHARE, now, &mut self.exporter);
             }

@@ -46,8 +46,8 @@ impl Interface {
         }
     }
 
-    /// The number of the next flow sample, and pool and drops with it. The router is asked once a round: the counters lie
-    /// in memory that workers write, and reading it for each sample would slow them.
+    /// The number of the next flow sample, and pool and drops with it. The router is asked once a round, which is a
+    /// millisecond or so: the counters lie in memory that workers write, and each look at them slows a worker a little.
     #[inline]
     pub fn next_flow(&mut self, index: u32, round: u64, router: &dyn Router) -> (u32, u32, u32) {
         if self.pool_round != round {

@@ -33,6 +33,42 @@ pub fn pin(cpu: usize) -> Result<()> {
     sched_setaffinity(Pid::from_raw(0), &set).map_err(|e| Error::os("pin", object, e))
 }
 
+/// Keeps the calling thread off these CPUs, unless it may run on no other.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn keep_off(cpus: &[usize]) -> Result<()> {
+    let rest: Vec<usize> = allowed_cpus()?
+        .into_iter()
+        .filter(|c| !cpus.contains(c))
+        .collect();
+    if rest.is_empty() {
+        return Ok(());
+    }
+    allow(&rest)
+}
+
+/// Lets the calling thread, and those it starts from now on, run on `cpus` only.
+///
+/// # Errors
+/// When none of them is there.
+pub fn allow(cpus: &[usize]) -> Result<()> {
+    let object = format!("this thread to CPUs {}", ranges(cpus));
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        set.set(cpu).map_err(|e| Error::os("keep", &object, e))?;
+    }
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(|e| Error::os("keep", object, e))
+}
+
+/// NUMA node of a CPU; `None` where the kernel knows of no nodes.
+pub fn node_of(cpu: usize) -> Option<usize> {
+    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
+    entries
+        .flatten()
+        .find_map(|e| e.file_name().to_str()?.strip_prefix("node")?.parse().ok())
+}
+
 /// A sorted list of CPUs as the kernel writes it: `0-3,8`.
 pub fn ranges(cpus: &[usize]) -> String {
     let mut out: Vec<String> = Vec::new();
@@ -68,6 +104,34 @@ mod tests {
             assert_eq!(allowed_cpus().unwrap(), [last]);
             let e = pin(9999).unwrap_err().to_string();
             assert!(e.contains(&format!("allowed here: {last}")), "{e}");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_thread_keeps_off_what_it_is_told_to_unless_nothing_is_left() {
+        std::thread::spawn(|| {
+            let all = allowed_cpus().unwrap();
+            keep_off(&all).unwrap();
+            assert_eq!(allowed_cpus().unwrap(), all);
+            keep_off(&all[1..]).unwrap();
+            assert_eq!(allowed_cpus().unwrap(), all[..1]);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn what_a_thread_is_kept_to_its_children_are_too() {
+        std::thread::spawn(|| {
+            let first = allowed_cpus().unwrap()[0];
+            allow(&[first]).unwrap();
+            let child = std::thread::spawn(|| allowed_cpus().unwrap());
+            assert_eq!(child.join().unwrap(), [first]);
+            let e = allow(&[1000]).unwrap_err().to_string();
+            assert!(e.contains("CPUs 1000"), "{e}");
+            assert_eq!(node_of(100_000), None);
         })
         .join()
         .unwrap();
