@@ -8,19 +8,27 @@
 //! compare with VPP's packet generator (`show runtime`). What is compared is interleaved in short windows,
 //! and medians count, because the machines this runs on are shared.
 
+#![allow(unsafe_code)]
+
+mod alloc;
 mod cases;
+mod drain;
+mod forward;
 pub mod internet;
 mod machine;
-mod measure;
 mod report;
 mod rig;
 mod sflow;
+mod stats;
+mod vpp;
+mod yardstick;
 
 use std::process::ExitCode;
 
+pub use alloc::CountingAllocator;
 pub use cases::CASES;
+pub use forward::{ForwardArgs, SflowRate};
 pub use machine::Machine;
-pub use measure::{ForwardArgs, SflowRate};
 pub use report::{Bar, Report, Table};
 pub use sflow::SflowArgs;
 
@@ -51,7 +59,7 @@ impl BenchCommand {
     /// When it cannot be set up here; says what is missing.
     pub fn measure(&self) -> Result<Report, BenchError> {
         match self {
-            BenchCommand::Forward(args) => measure::forward(args),
+            BenchCommand::Forward(args) => forward::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),
         }
     }
@@ -63,7 +71,13 @@ pub fn run(args: &BenchArgs) -> ExitCode {
     match args.command.measure() {
         Ok(report) => {
             report.print(args.json);
-            ExitCode::SUCCESS
+            for fault in &report.faults {
+                eprintln!("parshall bench: {fault}");
+            }
+            match report.faults.is_empty() {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            }
         }
         Err(error) => {
             eprintln!("parshall bench: {error}");
