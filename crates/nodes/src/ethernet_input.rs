@@ -94,15 +94,14 @@ fn strip_alike(cx: &mut Ctx<'_>, frame: &Frame, view: &IfView) -> Option<u16> {
     let (mut differs, mut heads) = ([0; 2], 0);
     let mut pool = cx.pool.view();
     for &b in frame.packets() {
-        let at = pool.meta(b).data;
-        let h: &[u8; 16] = pool.peek(b, at);
-        let (low, high) = halves(h);
+        let head = pool.meta(b).head();
+        let (low, high) = halves(pool.peek(b, head as u16));
         differs[0] |= low ^ expected[0];
         differs[1] |= high ^ expected[1];
-        let m = pool.meta_mut(b);
         // A frame that is too short borrows from its flags, which then are not zero.
-        let head = m.head().wrapping_add(STRIPPED).wrapping_sub(STRIPPED << 16);
+        let head = head.wrapping_add(STRIPPED).wrapping_sub(STRIPPED << 16);
         heads |= head;
+        let m = pool.meta_mut(b);
         m.set_head(head);
         m.l3 = head as u16;
     }

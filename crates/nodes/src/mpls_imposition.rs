@@ -232,15 +232,16 @@ fn swap_run(
     for (i, &b) in packets.iter().enumerate() {
         let m = view.meta_mut(b);
         // Where a label was popped there is room for one.
-        if m.dpo != dpo || m.data < 4 {
+        let head = m.head();
+        if m.dpo != dpo || (head as u16) < 4 {
             return i;
         }
         let ttl = m.mpls_ttl.saturating_sub(1);
         let entry = label | u32::from(m.mpls_tc_s) << 8 | u32::from(ttl);
-        let at = m.data - 4;
-        m.set_head(m.head().wrapping_add((4 << 16) - 4));
+        let head = head.wrapping_add((4 << 16) - 4);
+        m.set_head(head);
         m.dpo = next.bits();
-        *view.peek_mut(b, at) = entry.to_be_bytes();
+        *view.peek_mut(b, head as u16) = entry.to_be_bytes();
     }
     packets.len()
 }

@@ -103,7 +103,8 @@ fn plain_run<S: Sent>(
     let (header, tx_if, mtu) = (*adj.rewrite16(), adj.tx_if(), u64::from(adj.mtu()));
     for (i, &b) in packets.iter().enumerate() {
         let m = view.meta(b);
-        let (head, at) = (m.head(), m.data);
+        let head = m.head();
+        let at = head as u16;
         // Flags and reason lie above the length: a packet with any of them is longer than any MTU.
         let plain = m.dpo == dpo.bits() && head >> 16 <= mtu && at >= 16;
         if !plain || !S::forward(view, b, at) {

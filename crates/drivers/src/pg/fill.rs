@@ -26,7 +26,7 @@ impl Isa {
     pub fn detect() -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
                 return Isa::Avx512;
             }
             if is_x86_feature_detected!("avx2") {
@@ -98,28 +98,50 @@ fn body_avx2<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Sho
     body::<W>(pool, packets, run);
 }
 
+/// One load brings the window into its place in the base: one store a line.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw")]
 fn body_avx512<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Short<'_>) {
-    body::<W>(pool, packets, run);
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_mask_loadu_epi8, _mm512_storeu_si512};
+    if W == 0 {
+        return body::<W>(pool, packets, run);
+    }
+    let at = run.at.min(SHORT - W);
+    let mask = (u64::MAX >> (64 - W)) << at;
+    // SAFETY: a read of 64 bytes of an array of 64.
+    let base = unsafe { _mm512_loadu_si512(run.base.as_ptr().cast()) };
+    let meta = run.meta;
+    let mut view = pool.view();
+    for (&b, window) in packets.iter().zip(run.windows.chunks_exact(W)) {
+        *view.meta_mut(b) = meta;
+        let line = view.peek_mut::<SHORT>(b, HEADROOM as u16);
+        // SAFETY: only the bytes of the mask are read, which are those of `window`; 64 bytes are written to
+        // an array of 64.
+        unsafe {
+            let from = window.as_ptr().wrapping_sub(at).cast();
+            let whole = _mm512_mask_loadu_epi8(base, mask, from);
+            _mm512_storeu_si512(line.as_mut_ptr().cast(), whole);
+        }
+    }
 }
 
 #[inline(always)]
 fn body<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Short<'_>) {
     // Copies on the stack: the compiler then knows that no buffer write changes them.
     let (meta, base) = (run.meta, run.base);
-    let at = HEADROOM + run.at.min(SHORT - W);
-    // `chunks_exact` and not `as_chunks`: the latter cannot be named for a width of 0.
-    let mut windows = run.windows.chunks_exact(W.max(1));
-    for &b in packets {
-        let (m, room) = pool.parts_mut(b);
-        *m = meta;
-        room[HEADROOM..HEADROOM + SHORT].copy_from_slice(&base);
-        if W > 0
-            && let Some(window) = windows.next()
-        {
-            room[at..at + W].copy_from_slice(window);
+    let mut view = pool.view();
+    if W == 0 {
+        for &b in packets {
+            *view.meta_mut(b) = meta;
+            *view.peek_mut::<SHORT>(b, HEADROOM as u16) = base;
         }
+        return;
+    }
+    let at = (HEADROOM + run.at.min(SHORT - W)) as u16;
+    for (&b, window) in packets.iter().zip(run.windows.chunks_exact(W)) {
+        *view.meta_mut(b) = meta;
+        *view.peek_mut::<SHORT>(b, HEADROOM as u16) = base;
+        view.peek_mut::<W>(b, at).copy_from_slice(window);
     }
 }
 
