@@ -66,10 +66,17 @@ pub fn port(i: &Interface, rate: u32, forwarding: &Forwarding) -> Port {
     }
 }
 
+/// The interface with this index.
+fn find(ports: &[Port], index: u32) -> Option<&Port> {
+    let at = ports.binary_search_by_key(&index, |p| p.index).ok()?;
+    ports.get(at)
+}
+
 /// The router as the agent sees it.
 pub struct View {
     shared: Arc<Shared>,
     counters: Vec<Arc<WorkerCounters>>,
+    /// In the order of their indices.
     ports: RwLock<Arc<Vec<Port>>>,
     /// A packet buffer to hash a sampled header in, as the workers hash the packet.
     scratch: Mutex<Option<Pool>>,
@@ -87,7 +94,8 @@ impl View {
     }
 
     /// Replaces the interfaces.
-    pub fn publish(&self, ports: Vec<Port>) {
+    pub fn publish(&self, mut ports: Vec<Port>) {
+        ports.sort_unstable_by_key(|p| p.index);
         *self.ports.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ports);
     }
 
@@ -269,7 +277,7 @@ impl parshall_agent::Router for View {
 
     fn resolve(&self, header: &[u8], rx_if: u32) -> Option<RouteInfo> {
         let ports = self.ports();
-        let port = ports.iter().find(|p| p.index == rx_if && p.routed)?;
+        let port = find(&ports, rx_if).filter(|p| p.routed)?;
         let ethertype = EtherType(u16::from_be_bytes([*header.get(12)?, *header.get(13)?]));
         let payload = header.get(14..)?;
         match ethertype {
@@ -282,11 +290,19 @@ impl parshall_agent::Router for View {
 
     fn pool(&self, if_index: u32) -> (u64, u64) {
         let ports = self.ports();
-        let port = ports.iter().find(|p| p.index == if_index);
-        port.map_or((0, 0), |p| {
-            let t = self.totals(p);
-            (t.sample_pool, t.sample_drops)
-        })
+        let Some(port) = find(&ports, if_index) else {
+            return (0, 0);
+        };
+        // Of the counters, which the workers write, no more is read than is asked for.
+        let (mut pool, mut drops) = (0u64, 0u64);
+        for c in self.counters.iter().filter_map(|c| c.interface(if_index)) {
+            pool = pool.wrapping_add(c.sample_pool.get());
+            drops = drops.wrapping_add(c.sample_drops.get());
+        }
+        (
+            pool.wrapping_sub(port.born.sample_pool),
+            drops.wrapping_sub(port.born.sample_drops),
+        )
     }
 
     fn addresses(&self) -> Vec<Candidate> {
