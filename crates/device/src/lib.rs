@@ -20,6 +20,7 @@
 //!   given. (VPP takes a spin lock on a shared queue instead; there a worker that is descheduled inside it
 //!   stops the others, and a queue that keeps buffers would have to know whose they are.)
 
+use std::any::Any;
 use std::fmt;
 use std::os::fd::RawFd;
 
@@ -193,6 +194,12 @@ pub trait Device: Send {
     /// # Errors
     /// When the system refuses.
     fn set_promiscuous(&mut self, on: bool) -> Result<(), DeviceError>;
+
+    /// The device itself, for a `show` command of its kind that asks for more than [`info`](Self::info)
+    /// says; `None` where there is no such command.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// The data side of a device.
