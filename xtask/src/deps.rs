@@ -57,6 +57,11 @@ const SAME_RANK: &[(&str, &str, &str)] = &[
         "a queue names the reason of each packet it drops, from the one reason list",
     ),
     (
+        "parshall-bench",
+        "parshall-control",
+        "route churn is measured on a whole router, with the control plane that carries it out",
+    ),
+    (
         "parshall-lab",
         "parshall-cli",
         "the laboratory gives its router commands over the socket, as a person would",

@@ -12,6 +12,7 @@
 
 mod alloc;
 mod cases;
+mod churn;
 mod drain;
 mod forward;
 pub mod internet;
@@ -27,6 +28,7 @@ use std::process::ExitCode;
 
 pub use alloc::CountingAllocator;
 pub use cases::CASES;
+pub use churn::ChurnArgs;
 pub use forward::{ForwardArgs, SflowRate};
 pub use machine::Machine;
 pub use report::{Bar, Report, Table};
@@ -48,6 +50,8 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Packets forwarded per second, in memory.
     Forward(ForwardArgs),
+    /// Routes that change all the time under full traffic: nothing lost, nothing wrong.
+    Churn(ChurnArgs),
     /// Samples per second from workers to a collector over UDP, each accounted for.
     Sflow(SflowArgs),
 }
@@ -60,6 +64,7 @@ impl BenchCommand {
     pub fn measure(&self) -> Result<Report, BenchError> {
         match self {
             BenchCommand::Forward(args) => forward::measure(args),
+            BenchCommand::Churn(args) => churn::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),
         }
     }

@@ -202,6 +202,10 @@ impl Router {
     pub fn commands(&self) -> &Arc<CommandTable<Handler>> {
         &self.table
     }
+    /// What workers read: to compare it with what it should be.
+    pub fn shared(&self) -> &Arc<parshall_nodes::Shared> {
+        &self.engine.shared
+    }
     /// Whether somebody asked it to end.
     pub fn is_stopping(&self) -> bool {
         self.stop

@@ -122,6 +122,16 @@ impl Router {
         self.set_route(at, Source::Static, all)
     }
 
+    /// Gives a static route these paths, in place of those it had: packets follow the old ones or the new
+    /// ones, never none.
+    ///
+    /// # Errors
+    /// As [`add_route`](Self::add_route); nothing changes then.
+    pub fn replace_route(&mut self, at: At, paths: Vec<Path>) -> Result<()> {
+        self.check_paths(Payload::of(at.0), &paths)?;
+        self.set_route(at, Source::Static, paths)
+    }
+
     /// Removes paths from a static route; all when none are named.
     ///
     /// # Errors
