@@ -1,11 +1,11 @@
-//! Fuzzes received datagrams: the lazy decoder, every printer, and encoding what was decoded.
+//! Fuzzes received datagrams: the lazy decoder, every printer, the tracker of losses, and encoding what was decoded.
 //!
 //! The typed JSON must be valid whatever comes in. A record that decodes must encode to bytes that decode to bytes equal to those again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use parshall_sflow_wire::print::{Format, Meta, Printer, RecordFilter, Selection, Stamp};
-use parshall_sflow_wire::{Address, CounterRecord, Datagram, FlowRecord, Sample, Tag};
+use parshall_sflow_wire::{Address, CounterRecord, Datagram, FlowRecord, Sample, Tag, Tracker};
 
 const META: Meta = Meta {
     source: Address::Unknown,
@@ -25,6 +25,7 @@ fuzz_target!(|data: &[u8]| {
         Format::Fields("agent,srcIP,adaptor_0_ifIndex".to_owned()),
         Format::CompatJson { indented: false },
         Format::CompatJson { indented: true },
+        Format::Packets,
     ];
     let selections = [
         Selection::default(),
@@ -40,6 +41,10 @@ fuzz_target!(|data: &[u8]| {
         check_json(data, selection);
     }
     if let Ok(datagram) = Datagram::parse(data) {
+        let mut tracker = Tracker::new(1);
+        tracker.observe(&datagram);
+        tracker.observe(&datagram);
+        assert_eq!(tracker.agents()[0].datagrams.duplicates, 1);
         datagram.samples().flatten().for_each(check_sample);
     }
 });

@@ -292,6 +292,33 @@ pub struct AgentTotals {
     pub untracked: u64,
 }
 
+impl AgentTotals {
+    /// Joins what several trackers know, of which each saw a part of the agents' datagrams; in the order of the addresses.
+    pub fn join(lists: impl IntoIterator<Item = Vec<AgentTotals>>) -> Vec<AgentTotals> {
+        let mut all: Vec<AgentTotals> = lists.into_iter().flatten().collect();
+        all.sort_by_key(|a| (a.agent, a.sub_agent));
+        all.dedup_by(|b, a| {
+            let same = (a.agent, a.sub_agent) == (b.agent, b.sub_agent);
+            if same {
+                a.add(b);
+            }
+            same
+        });
+        all
+    }
+
+    fn add(&mut self, other: &AgentTotals) {
+        self.datagrams.add(&other.datagrams);
+        self.flow.samples.add(&other.flow.samples);
+        self.flow.pool += other.flow.pool;
+        self.flow.drops += other.flow.drops;
+        self.counter_samples += other.counter_samples;
+        self.other_samples += other.other_samples;
+        self.sources += other.sources;
+        self.untracked += other.untracked;
+    }
+}
+
 /// Follows the datagrams of any number of agents.
 #[derive(Debug)]
 pub struct Tracker {
@@ -334,13 +361,8 @@ impl Tracker {
 
     /// What is known of each agent, in the order of their addresses.
     pub fn agents(&self) -> Vec<AgentTotals> {
-        let mut list: Vec<_> = self
-            .agents
-            .iter()
-            .map(|(k, a)| a.totals(k.0, k.1))
-            .collect();
-        list.sort_by_key(|a| (a.agent, a.sub_agent));
-        list
+        let each = self.agents.iter().map(|(k, a)| a.totals(k.0, k.1));
+        AgentTotals::join([each.collect()])
     }
 }
 
@@ -475,6 +497,11 @@ mod tests {
         assert_eq!((a.flow.pool, a.flow.drops), (100 + 10 + 20, 2 + 1));
         assert_eq!((a.sources, a.counter_samples, a.untracked), (2, 5, 0));
         assert_eq!(list[1].datagrams.received, 1);
+        let joined = AgentTotals::join([list.clone(), list.clone(), t.agents()[1..].to_vec()]);
+        assert_eq!(joined.len(), 2);
+        assert_eq!(joined[0].datagrams, totals(10, 2, 2, 0, 2));
+        assert_eq!((joined[0].flow.pool, joined[0].flow.drops), (260, 6));
+        assert_eq!(joined[1].datagrams.received, 3);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Prints datagrams: text, lines for grep, CSV, chosen columns, JSON.
+//! Prints datagrams: text, lines for grep, CSV, chosen columns, JSON, or the sampled packets as a capture file.
 //!
 //! Two readers stand behind the formats. The *compatible* one (`walk.rs`) prints byte for byte what sflowtool 6.11 prints, its mistakes included:
 //! text, CSV, columns and the compatible JSON. The *typed* one (`json.rs`) decodes within bounds, goes on after a bad record and writes valid JSON
@@ -14,6 +14,7 @@ mod json_packet;
 mod json_records;
 mod json_writer;
 mod old;
+mod packets;
 mod rt;
 mod sink;
 mod value;
@@ -72,6 +73,10 @@ pub enum Format {
         /// One member per line.
         indented: bool,
     },
+    /// The sampled packets as a pcap file; [`Printer::begin`] writes its head.
+    Packets,
+    /// Nothing: for those who only count.
+    Nothing,
 }
 
 /// Which datagrams, samples and records to show.
@@ -188,6 +193,8 @@ enum Form {
     Fields(Fields),
     CompatJson(CompatJson),
     Json(Json),
+    Packets,
+    Nothing,
 }
 
 impl Printer {
@@ -200,11 +207,20 @@ impl Printer {
             Format::Fields(list) => Form::Fields(Fields::new(list)),
             Format::CompatJson { indented } => Form::CompatJson(CompatJson::new(*indented)),
             Format::Json { indented } => Form::Json(Json::new(*indented)),
+            Format::Packets => Form::Packets,
+            Format::Nothing => Form::Nothing,
         };
         Printer {
             form,
             selection,
             scratch: Vec::new(),
+        }
+    }
+
+    /// Appends what stands before the first datagram. Of several printers with one output, one must do it.
+    pub fn begin(&self, out: &mut Vec<u8>) {
+        if matches!(self.form, Form::Packets) {
+            packets::put_file_header(out);
         }
     }
 
@@ -234,6 +250,9 @@ impl Printer {
                 core::mem::swap(&mut json.out, out);
                 error.map_or(Ok(()), |e| Err(Fault::Decode(e)))
             }
+            Form::Packets => packets::datagram(selection, meta, datagram, out)
+                .map_or(Ok(()), |e| Err(Fault::Decode(e))),
+            Form::Nothing => Ok(()),
         }?;
         Ok(true)
     }
@@ -347,6 +366,56 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sampled_packets_are_a_capture_file() {
+        let mut b = DatagramBuilder::new(1400);
+        b.begin(IpAddr::from([192, 0, 2, 1]), 0, 1, 2);
+        let head = |sequence| crate::FlowSampleHead {
+            sequence,
+            source: DataSource::interface(1),
+            rate: 1,
+            pool: 1,
+            drops: 0,
+            input: crate::Interface::index(1),
+            output: crate::Interface::UNKNOWN,
+        };
+        let header = |protocol, bytes| {
+            FlowRecord::RawHeader(crate::record::RawHeader {
+                protocol,
+                frame_length: 1518,
+                stripped: 4,
+                header: bytes,
+            })
+        };
+        // An Ethernet header, one of IPv4 that such a file cannot hold, and an empty sample.
+        for (n, records) in [
+            vec![header(1, &[7; 15])],
+            vec![header(11, &[8; 20])],
+            vec![],
+        ]
+        .iter()
+        .enumerate()
+        {
+            b.push_flow_sample_expanded(&head(n as u32), |w| {
+                records.iter().for_each(|r| w.push(r))
+            })
+            .unwrap();
+        }
+        let mut printer = Printer::new(&Format::Packets, Selection::default());
+        let mut out = Vec::new();
+        printer.begin(&mut out);
+        assert_eq!(printer.print(&META, b.finish(), &mut out), Ok(true));
+        let mut file = crate::pcap::Capture::open(&out[..]).unwrap();
+        let p = file.next_packet().unwrap().unwrap();
+        assert_eq!((p.link_type, p.wire_len, p.data), (1, 1514, &[7; 15][..]));
+        assert_eq!((p.seconds, p.micros), (1, 2));
+        assert!(file.next_packet().unwrap().is_none());
+        // What is broken is said; what came before it is there.
+        let mut cut = Vec::new();
+        assert!(printer.print(&META, &b.finish()[..260], &mut cut).is_err());
+        assert_eq!(cut, out[24..]);
     }
 
     #[test]
