@@ -194,8 +194,8 @@ impl Forwarding {
         &mut self,
         payload: Payload,
         legs: &[Leg],
-        made: &mut Made,
-        old: &mut Made,
+        keep: bool,
+        (made, old): (&mut Made, &mut Made),
     ) -> Result<()> {
         let mut paths = Vec::with_capacity(legs.len());
         for leg in legs {
@@ -207,7 +207,7 @@ impl Forwarding {
         }
         made.dpo = match paths.as_slice() {
             [] => Dpo::UNREACHABLE,
-            [one] => one.dpo,
+            [one] if !keep => one.dpo,
             many => {
                 let index = self.balance(many, old)?;
                 made.load_balance = Some(index);
@@ -223,9 +223,9 @@ impl Objects for Forwarding {
         self.adjacencies.link(if_index).is_some_and(|l| l.up)
     }
 
-    fn make(&mut self, payload: Payload, legs: &[Leg], old: &mut Made) -> Result<Made> {
+    fn make(&mut self, payload: Payload, legs: &[Leg], keep: bool, old: &mut Made) -> Result<Made> {
         let mut made = Made::default();
-        match self.make_all(payload, legs, &mut made, old) {
+        match self.make_all(payload, legs, keep, (&mut made, old)) {
             Ok(()) => Ok(made),
             Err(e) => {
                 self.release(made);
@@ -289,6 +289,27 @@ impl Objects for Forwarding {
             }
         }
         Ok(())
+    }
+
+    fn set_routes(&mut self, family: Family, index: u32, routes: &[(IpNet, Dpo)]) -> Result<()> {
+        match family {
+            Family::Ip4 => {
+                let table = self.shared.ip4.control(index).map_err(full)?;
+                let changes = routes.iter().filter_map(|(net, dpo)| match net.addr() {
+                    IpAddr::V4(a) => Some((Ip4Prefix::masked(a.into(), net.prefix_len()), *dpo)),
+                    IpAddr::V6(_) => None,
+                });
+                table.change(&changes.collect::<Vec<_>>()).map_err(full)
+            }
+            Family::Ip6 => {
+                let table = self.shared.ip6.control(index).map_err(full)?;
+                let changes = routes.iter().filter_map(|(net, dpo)| match net.addr() {
+                    IpAddr::V6(a) => Some((Ip6Prefix::masked(a.into(), net.prefix_len()), *dpo)),
+                    IpAddr::V4(_) => None,
+                });
+                table.change(&changes.collect::<Vec<_>>()).map_err(full)
+            }
+        }
     }
 
     fn remove_route(&mut self, family: Family, index: u32, net: IpNet) {

@@ -11,11 +11,12 @@ pub trait Objects {
     /// Whether an interface can be sent on.
     fn is_up(&self, if_index: u32) -> bool;
     /// Makes what these legs (at least one) come to, in place of `old`. What it goes on using of `old`
-    /// it takes out of it; the rest is released later.
+    /// it takes out of it; the rest is released later. With `keep` the object is one that can be given
+    /// other legs later and stays the same object.
     ///
     /// # Errors
     /// When a table is full; nothing is left behind.
-    fn make(&mut self, payload: Payload, legs: &[Leg], old: &mut Made) -> Result<Made>;
+    fn make(&mut self, payload: Payload, legs: &[Leg], keep: bool, old: &mut Made) -> Result<Made>;
     /// Gives back what [`make`](Self::make) made; no route leads there any more.
     fn release(&mut self, made: Made);
     /// Makes a table and says its index.
@@ -32,6 +33,11 @@ pub trait Objects {
     /// # Errors
     /// When the table is full.
     fn set_route(&mut self, family: Family, index: u32, net: IpNet, dpo: Dpo) -> Result<()>;
+    /// Sets many routes; a miss takes one out, and of several changes of one route the last counts.
+    ///
+    /// # Errors
+    /// When the table is full; nothing changes then.
+    fn set_routes(&mut self, family: Family, index: u32, routes: &[(IpNet, Dpo)]) -> Result<()>;
     /// Takes a route out.
     fn remove_route(&mut self, family: Family, index: u32, net: IpNet);
     /// Sets a label.

@@ -217,7 +217,7 @@ fn shown_list(r: &Router, list: &PathList, proto: &str) -> (Vec<ShownPath>, Vec<
     (paths, legs)
 }
 
-fn shown_route(r: &Router, net: &IpNet, route: &Route) -> Option<ShownRoute> {
+fn shown_route(r: &Router, net: IpNet, route: Route) -> Option<ShownRoute> {
     let (source, id) = route.best()?;
     let list = r.rib.list(id)?;
     let (paths, forwarding) = shown_list(r, list, net.family().proto());
@@ -231,7 +231,7 @@ fn shown_route(r: &Router, net: &IpNet, route: &Route) -> Option<ShownRoute> {
 }
 
 /// The routes that are asked for.
-fn chosen<'t>(table: &'t Table, args: &Args) -> Vec<(IpNet, &'t Route)> {
+fn chosen(table: &Table, args: &Args) -> Vec<(IpNet, Route)> {
     let addr = args.get::<std::net::IpAddr>("addr");
     if let Some(found) = addr.map(|a| table.lookup(a)) {
         return found.into_iter().collect();
@@ -242,7 +242,7 @@ fn chosen<'t>(table: &'t Table, args: &Args) -> Vec<(IpNet, &'t Route)> {
             let found = exact.or_else(|| net.is_host().then(|| table.lookup(net.addr())).flatten());
             found.into_iter().collect()
         }
-        None => table.routes().map(|(n, r)| (*n, r)).collect(),
+        None => table.routes().collect(),
     }
 }
 
@@ -266,7 +266,7 @@ fn fib(r: &mut Router, args: &Args, cx: &Context, family: Family) -> Result<Outp
             family: family.proto(),
             routes: routes
                 .into_iter()
-                .filter_map(|(n, route)| shown_route(r, &n, route))
+                .filter_map(|(n, route)| shown_route(r, n, route))
                 .collect(),
         });
     }

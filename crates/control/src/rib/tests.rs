@@ -2,6 +2,8 @@
 //! walk from scratch gives, and nothing may be left when all is taken away.
 
 use super::*;
+use crate::objects::Made;
+use crate::path::{Leg, Share, Target, merge, settle};
 use parshall_fib::DpoKind;
 use proptest::prelude::*;
 
@@ -14,6 +16,7 @@ struct Fake {
     labels: BTreeMap<(u32, bool), Dpo>,
     tables: Vec<Option<(Family, u32)>>,
     full: bool,
+    no_room: bool,
 }
 
 impl Fake {
@@ -30,9 +33,17 @@ impl Objects for Fake {
     fn is_up(&self, if_index: u32) -> bool {
         !self.down.contains(&if_index)
     }
-    fn make(&mut self, payload: Payload, legs: &[Leg], _old: &mut Made) -> Result<Made> {
+    fn make(&mut self, payload: Payload, legs: &[Leg], keep: bool, old: &mut Made) -> Result<Made> {
         if self.full {
             return Err(Error::Full("full".into()));
+        }
+        if keep && let Some(n) = old.adjacencies.pop() {
+            self.alive[n as usize] = Some((payload, legs.to_vec()));
+            return Ok(Made {
+                dpo: old.dpo,
+                adjacencies: vec![n],
+                ..Made::default()
+            });
         }
         let n = self.alive.len() as u32;
         self.alive.push(Some((payload, legs.to_vec())));
@@ -67,6 +78,19 @@ impl Objects for Fake {
     }
     fn set_route(&mut self, family: Family, index: u32, net: IpNet, dpo: Dpo) -> Result<()> {
         self.routes.insert((family, index, net), dpo);
+        Ok(())
+    }
+    fn set_routes(&mut self, family: Family, index: u32, routes: &[(IpNet, Dpo)]) -> Result<()> {
+        if self.no_room {
+            return Err(Error::Full("no room".into()));
+        }
+        for (net, dpo) in routes {
+            if dpo.is_miss() {
+                self.routes.remove(&(family, index, *net));
+            } else {
+                self.routes.insert((family, index, *net), *dpo);
+            }
+        }
         Ok(())
     }
     fn remove_route(&mut self, family: Family, index: u32, net: IpNet) {
@@ -234,7 +258,7 @@ fn a_refusal_changes_nothing() {
     let at = (Family::Ip4, 0, net("20.0.0.0/8"));
     let e = rib.set(&mut o, at, Source::Static, vec![hop("10.0.0.2", None)]);
     assert_eq!(e, Err(Error::Full("full".into())));
-    assert_eq!((o.routes, rib.lists.iter().flatten().count()), (before, 1));
+    assert_eq!((o.routes, rib.lists().count()), (before, 1));
     let e = rib.table(Family::Ip4, 9).err();
     assert_eq!(
         e,
@@ -252,7 +276,7 @@ fn routes_with_the_same_paths_share_a_list() {
         let p = format!("20.{i}.0.0/16");
         add(&mut rib, &mut o, &p, vec![hop("10.0.0.2", Some(1))]);
     }
-    assert_eq!((rib.lists.iter().flatten().count(), o.count()), (2, 2));
+    assert_eq!((rib.lists().count(), o.count()), (2, 2));
 }
 
 #[derive(Clone, Debug)]
@@ -262,6 +286,8 @@ enum Step {
     Label(u32, usize),
     Unlabel(u32),
     Toggle(u32),
+    /// Many at once; refused as a whole if the flag says so.
+    Batch(Vec<(usize, Vec<usize>)>, bool),
 }
 
 const NETS: [&str; 8] = [
@@ -297,42 +323,162 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (16u32..18, 0usize..8).prop_map(|(l, p)| Step::Label(l, p)),
         1 => (16u32..18).prop_map(Step::Unlabel),
         1 => (1u32..3).prop_map(Step::Toggle),
+        2 => (proptest::collection::vec((0usize..8, proptest::collection::vec(0usize..8, 0..3)), 0..8), proptest::bool::weighted(0.2))
+            .prop_map(|(b, refused)| Step::Batch(b, refused)),
     ]
 }
 
-fn check(rib: &Rib, o: &Fake) {
-    for (key, table) in rib.tables() {
-        for (net, route) in table.routes() {
-            let (_, id) = route.best().expect("a route without a source");
-            let list = rib.list(id).expect("a list");
-            assert_eq!(list.legs, settle(&rib.expand(o, &list.key).0), "{net}");
-            let seen = o.legs(o.routes[&(key.0, table.index, *net)]);
-            assert_eq!(seen, list.legs, "{net}");
+/// Routes by prefix: what the interface, the command and the neighbour want.
+type Naive = BTreeMap<IpNet, [Vec<Path>; 3]>;
+
+/// The slow reference: the ends of paths by linear scans of all routes.
+fn naive_ends(model: &Naive, o: &Fake, paths: &[Path], above: &mut Vec<Vec<Path>>) -> Vec<Share> {
+    let mut paths = paths.to_vec();
+    paths.sort_unstable();
+    if above.contains(&paths) {
+        return Vec::new();
+    }
+    above.push(paths.clone());
+    let mut alive = Vec::new();
+    for path in &paths {
+        let mut ends = match path.via {
+            Via::Attached { if_index } if o.down.contains(&if_index) => Vec::new(),
+            Via::NextHop { ip, if_index } => naive_hop(model, o, ip, if_index, above),
+            other => vec![Share::whole(Target::Other(other))],
+        };
+        for end in &mut ends {
+            end.labels.extend(&path.labels);
         }
-        assert_eq!(o.routes.len(), table.count());
+        if !ends.is_empty() {
+            alive.push((f64::from(path.weight), ends));
+        }
+    }
+    above.pop();
+    merge(alive)
+}
+
+fn naive_hop(
+    model: &Naive,
+    o: &Fake,
+    ip: IpAddr,
+    if_index: Option<u32>,
+    above: &mut Vec<Vec<Path>>,
+) -> Vec<Share> {
+    let neighbor = |if_index| match o.down.contains(&if_index) {
+        true => Vec::new(),
+        false => vec![Share::whole(Target::Neighbor { if_index, ip })],
+    };
+    if let Some(if_index) = if_index {
+        return neighbor(if_index);
+    }
+    let hits = model.iter().filter(|(net, _)| net.contains(ip));
+    let Some((_, wanted)) = hits.max_by_key(|(net, _)| net.prefix_len()) else {
+        return Vec::new();
+    };
+    let best = wanted.iter().find(|p| !p.is_empty()).expect("a source");
+    match best.iter().min().map(|p| p.via) {
+        Some(Via::Attached { if_index }) => neighbor(if_index),
+        _ => naive_ends(model, o, best, above),
+    }
+}
+
+fn naive_legs(model: &Naive, o: &Fake, paths: &[Path]) -> Vec<Leg> {
+    let mut ends = naive_ends(model, o, paths, &mut Vec::new());
+    if ends.is_empty() {
+        ends.push(Share::whole(Target::Other(Via::Unreachable)));
+    }
+    settle(&ends)
+}
+
+fn check(rib: &Rib, o: &Fake, model: &Naive) {
+    let table = rib.table(Family::Ip4, 0).unwrap();
+    assert_eq!((table.count(), o.routes.len()), (model.len(), model.len()));
+    for ((net, route), (want_net, wanted)) in table.routes().zip(model) {
+        assert_eq!(net, *want_net);
+        let (_, id) = route.best().expect("a route without a source");
+        let list = rib.list(id).expect("a list");
+        assert_eq!(list.legs, settle(&rib.expand(o, &list.key).0), "{net}");
+        let seen = o.legs(o.routes[&(Family::Ip4, table.index, net)]);
+        let best = wanted.iter().find(|p| !p.is_empty()).expect("a source");
+        assert_eq!(seen, naive_legs(model, o, best), "{net}");
     }
     for (label, eos, id) in rib.labels() {
         let list = rib.list(id).expect("a list");
-        assert_eq!(
-            o.legs(o.labels[&(label, eos)]),
-            settle(&rib.expand(o, &list.key).0)
-        );
+        let seen = o.legs(o.labels[&(label, eos)]);
+        assert_eq!(seen, naive_legs(model, o, list.paths()));
     }
-    assert_eq!(o.count(), rib.lists.iter().flatten().count());
+    assert_eq!(o.count(), rib.lists().count());
+}
+
+fn chosen(p: Vec<usize>) -> Vec<Path> {
+    let mut p: Vec<Path> = p.into_iter().map(|i| paths()[i].clone()).collect();
+    p.dedup();
+    p
+}
+
+fn want(model: &mut Naive, n: usize, paths: Vec<Path>) {
+    let entry = model.entry(net(NETS[n])).or_default();
+    entry[Source::Static as usize] = paths;
+    model.retain(|_, wanted| wanted.iter().any(|p| !p.is_empty()));
+}
+
+/// A batch as the router makes it: lists held, changed, let go.
+fn batch(
+    rib: &mut Rib,
+    o: &mut Fake,
+    model: &mut Naive,
+    b: Vec<(usize, Vec<usize>)>,
+    refused: bool,
+) {
+    let mut changes = Vec::new();
+    let mut later = model.clone();
+    for (n, p) in b {
+        let p = chosen(p);
+        want(&mut later, n, p.clone());
+        let list = ListKey::new(Payload::Ip4, 0, p)
+            .ok()
+            .map(|key| rib.hold(o, Arc::new(key)).unwrap());
+        changes.push((net(NETS[n]), list));
+    }
+    o.no_room = refused;
+    let changed = rib.change(o, (Family::Ip4, 0), Source::Static, &changes);
+    o.no_room = false;
+    for list in changes.into_iter().filter_map(|c| c.1) {
+        rib.let_go(o, list);
+    }
+    assert_eq!(changed.is_err(), refused);
+    if let Ok(changed) = changed {
+        // The first note of a route is what it was before.
+        for (net, before) in changed.into_iter().rev().collect::<BTreeMap<_, _>>() {
+            let was = model
+                .get(&net)
+                .map(|w| w[Source::Static as usize].clone())
+                .unwrap_or_default();
+            let mut was: Vec<Path> = was;
+            was.sort_unstable();
+            assert_eq!(before.map(|k| k.paths().to_vec()).unwrap_or_default(), was);
+        }
+        *model = later;
+    }
 }
 
 proptest! {
     #[test]
-    fn workers_always_see_what_a_walk_from_scratch_gives(steps in proptest::collection::vec(step(), 1..60)) {
+    fn workers_always_see_what_the_naive_model_gives(steps in proptest::collection::vec(step(), 1..60)) {
         let (mut rib, mut o) = world();
+        let mut model = Naive::new();
+        model.entry(net("10.0.0.0/24")).or_default()[0] = vec![Path::new(Via::Attached { if_index: 1 })];
         for s in steps {
             match s {
                 Step::Set(n, p) => {
-                    let mut p: Vec<Path> = p.into_iter().map(|i| paths()[i].clone()).collect();
-                    p.dedup();
+                    let p = chosen(p);
+                    want(&mut model, n, p.clone());
                     add(&mut rib, &mut o, NETS[n], p);
                 }
-                Step::Clear(n) => _ = rib.clear(&mut o, (Family::Ip4, 0, net(NETS[n])), Source::Static),
+                Step::Clear(n) => {
+                    want(&mut model, n, Vec::new());
+                    rib.clear(&mut o, (Family::Ip4, 0, net(NETS[n])), Source::Static);
+                }
                 Step::Label(l, p) => rib.set_label(&mut o, l, true, vec![paths()[p].clone()]).unwrap(),
                 Step::Unlabel(l) => _ = rib.clear_label(&mut o, l, true),
                 Step::Toggle(i) => {
@@ -341,8 +487,9 @@ proptest! {
                     }
                     rib.interface_changed(&mut o, i);
                 }
+                Step::Batch(b, refused) => batch(&mut rib, &mut o, &mut model, b, refused),
             }
-            check(&rib, &o);
+            check(&rib, &o, &model);
         }
         for n in NETS {
             rib.clear(&mut o, (Family::Ip4, 0, net(n)), Source::Static);
@@ -351,7 +498,41 @@ proptest! {
             rib.clear_label(&mut o, l, true);
         }
         rib.clear(&mut o, (Family::Ip4, 0, net("10.0.0.0/24")), Source::Interface);
-        prop_assert_eq!((rib.lists.iter().flatten().count(), o.count(), rib.recursive.len()), (0, 0, 0));
+        prop_assert_eq!((rib.lists().count(), o.count(), rib.hops.len()), (0, 0, 0));
         prop_assert!(rib.remove_table(&mut o, Family::Ip4, 0).is_ok());
     }
+}
+
+#[test]
+fn a_change_on_the_way_to_a_next_hop_touches_no_route() {
+    let (mut rib, mut o) = world();
+    add(
+        &mut rib,
+        &mut o,
+        "20.0.0.0/8",
+        vec![hop("10.0.0.2", Some(1))],
+    );
+    let bgp = ListKey::new(Payload::Ip4, 0, vec![hop("20.0.0.1", None)]).unwrap();
+    let list = rib.hold(&mut o, Arc::new(bgp)).unwrap();
+    let nets: Vec<_> = (0..5000u32)
+        .map(|i| IpNet::new((0x6400_0000 | i << 8).to_be_bytes().into(), 24))
+        .collect();
+    let changes: Vec<_> = nets.iter().map(|n| (*n, Some(list))).collect();
+    rib.change(&mut o, (Family::Ip4, 0), Source::Static, &changes)
+        .unwrap();
+    rib.let_go(&mut o, list);
+    let before = o.routes[&(Family::Ip4, 0, nets[7])];
+    // Refused if a route had to be told.
+    o.no_room = true;
+    add(
+        &mut rib,
+        &mut o,
+        "20.0.0.0/8",
+        vec![hop("10.0.0.9", Some(1))],
+    );
+    assert_eq!(o.routes[&(Family::Ip4, 0, nets[4999])], before);
+    assert_eq!(o.legs(before)[0].target, neighbor(1, "10.0.0.9"));
+    let gone = (Family::Ip4, 0, net("20.0.0.0/8"));
+    assert!(rib.clear(&mut o, gone, Source::Static));
+    assert_eq!(o.legs(before)[0].target, Target::Other(Via::Unreachable));
 }

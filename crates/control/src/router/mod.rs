@@ -34,15 +34,23 @@ use crate::forwarding::Forwarding;
 use crate::interface::Interfaces;
 use crate::neighbor::{NeighborConfig, NeighborTable};
 use crate::objects::Objects;
-use crate::path::{Path, Via};
+use crate::path::Via;
 use crate::prefix::{Family, IpNet};
-use crate::rib::{Rib, Source};
+use crate::rib::{ListKey, Rib, Source};
 
 /// How often links are looked at, in ns.
 const LINK_PERIOD: u64 = 2_000_000_000;
 
 /// How to take one step back.
-type Undo = Box<dyn FnOnce(&mut Router) -> Result<()> + Send>;
+enum Undo {
+    /// By doing something.
+    Step(Box<dyn FnOnce(&mut Router) -> Result<()> + Send>),
+    /// By giving a route what its source wanted before: small, since a transaction can be of a million.
+    Route(At, Source, Option<Arc<ListKey>>),
+}
+
+/// A route's place.
+type At = (Family, u32, IpNet);
 
 /// Routes an interface's addresses have made: table and prefix, and where they lead.
 type Connected = BTreeMap<(Family, u32, IpNet), Via>;
@@ -232,7 +240,8 @@ impl Router {
             self.roll_back(mark);
         }
         if self.depth == 0 {
-            self.journal.clear();
+            // What a large transaction needed is not kept.
+            self.journal = Vec::new();
         }
         done
     }
@@ -240,9 +249,12 @@ impl Router {
     fn roll_back(&mut self, mark: usize) {
         self.undoing = true;
         while self.journal.len() > mark {
-            if let Some(undo) = self.journal.pop()
-                && let Err(e) = undo(self)
-            {
+            let undone = match self.journal.pop() {
+                Some(Undo::Step(step)) => step(self),
+                Some(Undo::Route(at, source, before)) => self.restore_route(at, source, before),
+                None => Ok(()),
+            };
+            if let Err(e) = undone {
                 tracing::error!("a step could not be undone: {e}");
             }
         }
@@ -251,8 +263,8 @@ impl Router {
 
     /// Writes down how to undo what was just done.
     pub(crate) fn undo(&mut self, step: impl FnOnce(&mut Router) -> Result<()> + Send + 'static) {
-        if !self.undoing {
-            self.journal.push(Box::new(step));
+        if self.depth > 0 && !self.undoing {
+            self.journal.push(Undo::Step(Box::new(step)));
         }
     }
 
@@ -335,54 +347,6 @@ impl Router {
             i.device = None;
             i.pg = None;
         }
-    }
-
-    /// Sets a route of a source and writes down how to undo that.
-    fn set_route(
-        &mut self,
-        at: (Family, u32, IpNet),
-        source: Source,
-        paths: Vec<Path>,
-    ) -> Result<()> {
-        let before = self.paths_of(at, source);
-        self.rib.set(&mut self.forwarding, at, source, paths)?;
-        self.undo(move |r| r.restore_route(at, source, before));
-        Ok(())
-    }
-
-    /// Takes a route of a source away and writes down how to undo that. False when there was none.
-    fn clear_route(&mut self, at: (Family, u32, IpNet), source: Source) -> bool {
-        let before = self.paths_of(at, source);
-        let had = self.rib.clear(&mut self.forwarding, at, source);
-        if had {
-            self.undo(move |r| r.restore_route(at, source, before));
-        }
-        had
-    }
-
-    fn restore_route(
-        &mut self,
-        at: (Family, u32, IpNet),
-        source: Source,
-        before: Option<Vec<Path>>,
-    ) -> Result<()> {
-        match before {
-            Some(paths) => self.rib.set(&mut self.forwarding, at, source, paths),
-            None => {
-                self.rib.clear(&mut self.forwarding, at, source);
-                Ok(())
-            }
-        }
-    }
-
-    fn paths_of(
-        &self,
-        (family, table, net): (Family, u32, IpNet),
-        source: Source,
-    ) -> Option<Vec<Path>> {
-        let route = self.rib.table(family, table).ok()?.get(&net)?;
-        let list = self.rib.list(route.source(source)?)?;
-        Some(list.paths().to_vec())
     }
 }
 

@@ -1,20 +1,20 @@
 //! Tables, static routes and labels.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
-use super::Router;
+use super::{At, Router, Undo};
 use crate::error::{Error, Result};
 use crate::interface::is_link_local;
 use crate::path::{Path, Payload, Via};
 use crate::prefix::{Family, IpNet};
-use crate::rib::Source;
+use crate::rib::{ListId, ListKey, Source};
 
 /// Labels below this one have a meaning of their own (RFC 3032).
 pub const FIRST_LABEL: u32 = 16;
 /// Largest label.
 pub const LAST_LABEL: u32 = (1 << 20) - 1;
-
-type At = (Family, u32, IpNet);
 
 /// Where every IPv6 table leads link-local addresses: to the router.
 fn link_local_route(table: u32) -> At {
@@ -114,7 +114,10 @@ impl Router {
     /// When the table does not exist, a path makes no sense, or something is full.
     pub fn add_route(&mut self, at: At, paths: Vec<Path>) -> Result<()> {
         self.check_paths(Payload::of(at.0), &paths)?;
-        let mut all = self.paths_of(at, Source::Static).unwrap_or_default();
+        let Some(have) = self.rib.wanted(at, Source::Static) else {
+            return self.set_route(at, Source::Static, paths);
+        };
+        let mut all = have.paths().to_vec();
         for path in paths {
             all.retain(|p| !p.same_way(&path));
             all.push(path);
@@ -139,23 +142,135 @@ impl Router {
     pub fn remove_route(&mut self, at: At, paths: &[Path]) -> Result<()> {
         self.rib.table(at.0, at.1)?;
         let no_route = || Error::refused(format!("no static route {} in table {}", at.2, at.1));
-        let have = self.paths_of(at, Source::Static).ok_or_else(no_route)?;
+        let have = self.rib.wanted(at, Source::Static).ok_or_else(no_route)?;
         if paths.is_empty() {
             self.clear_route(at, Source::Static);
             return Ok(());
         }
+        let have = have.paths();
         if !paths.iter().all(|p| have.iter().any(|h| h.same_way(p))) {
             return Err(Error::refused(format!("route {} has no such path", at.2)));
         }
-        let keep: Vec<Path> = have
-            .into_iter()
-            .filter(|h| !paths.iter().any(|p| p.same_way(h)))
-            .collect();
+        let keep = have.iter().filter(|h| !paths.iter().any(|p| p.same_way(h)));
+        let keep: Vec<Path> = keep.cloned().collect();
         if keep.is_empty() {
             self.clear_route(at, Source::Static);
             return Ok(());
         }
         self.set_route(at, Source::Static, keep)
+    }
+
+    /// Sets the paths of many static routes of a table, each in place of those it had; no path removes the
+    /// route, if it is there. Routes that share paths should share the slice: it is looked at once. Of
+    /// several changes of one route the last counts. Says how many routes changed.
+    ///
+    /// Many times faster than route by route: a forwarding node is built once for all routes in it.
+    ///
+    /// # Errors
+    /// When the table does not exist, a prefix or path makes no sense, or something is full; then no
+    /// route has changed.
+    pub fn change_routes<'p>(
+        &mut self,
+        (family, table): (Family, u32),
+        changes: impl IntoIterator<Item = (IpNet, &'p [Path])>,
+    ) -> Result<usize> {
+        self.rib.table(family, table)?;
+        let mut lists = HashMap::new();
+        let wanted = self.hold_lists((family, table), changes, &mut lists);
+        let o = &mut self.forwarding;
+        let changed = wanted.and_then(|wanted| {
+            let rib = &mut self.rib;
+            rib.change(o, (family, table), Source::Static, &wanted)
+        });
+        for list in lists.into_values().flatten() {
+            self.rib.let_go(&mut self.forwarding, list);
+        }
+        let changed = changed?;
+        let n = changed.len();
+        if self.depth > 0 && !self.undoing {
+            let undo = |(net, before)| Undo::Route((family, table, net), Source::Static, before);
+            self.journal.extend(changed.into_iter().map(undo));
+        }
+        Ok(n)
+    }
+
+    /// The path lists of many changes: each slice is checked and held once.
+    fn hold_lists<'p>(
+        &mut self,
+        (family, table): (Family, u32),
+        changes: impl IntoIterator<Item = (IpNet, &'p [Path])>,
+        lists: &mut HashMap<(*const Path, usize), Option<ListId>>,
+    ) -> Result<Vec<(IpNet, Option<ListId>)>> {
+        let changes = changes.into_iter();
+        let mut wanted = Vec::with_capacity(changes.size_hint().0);
+        let mut last = ((std::ptr::null(), 0), None);
+        for (net, paths) in changes {
+            if net.family() != family || net.addr().is_multicast() {
+                return Err(Error::refused(format!(
+                    "{net} is no {} unicast prefix",
+                    family.word()
+                )));
+            }
+            // The slices are borrowed throughout: the same place holds the same paths.
+            let place = (paths.as_ptr(), paths.len());
+            if paths.is_empty() {
+                wanted.push((net, None));
+                continue;
+            }
+            if last.0 != place {
+                let list = match lists.get(&place) {
+                    Some(list) => *list,
+                    None => {
+                        self.check_paths(Payload::of(family), paths)?;
+                        let key = ListKey::new(Payload::of(family), table, paths.to_vec())?;
+                        Some(self.rib.hold(&mut self.forwarding, Arc::new(key))?)
+                    }
+                };
+                lists.insert(place, list);
+                last = (place, list);
+            }
+            wanted.push((net, last.1));
+        }
+        Ok(wanted)
+    }
+
+    /// Sets a route of a source and writes down how to undo that.
+    pub(super) fn set_route(&mut self, at: At, source: Source, paths: Vec<Path>) -> Result<()> {
+        let before = self.rib.wanted(at, source).cloned();
+        self.rib.set(&mut self.forwarding, at, source, paths)?;
+        self.undo_route(at, source, before);
+        Ok(())
+    }
+
+    /// Takes a route of a source away and writes down how to undo that. False when there was none.
+    pub(super) fn clear_route(&mut self, at: At, source: Source) -> bool {
+        let before = self.rib.wanted(at, source).cloned();
+        let had = self.rib.clear(&mut self.forwarding, at, source);
+        if had {
+            self.undo_route(at, source, before);
+        }
+        had
+    }
+
+    fn undo_route(&mut self, at: At, source: Source, before: Option<Arc<ListKey>>) {
+        if self.depth > 0 && !self.undoing {
+            self.journal.push(Undo::Route(at, source, before));
+        }
+    }
+
+    pub(super) fn restore_route(
+        &mut self,
+        at: At,
+        source: Source,
+        before: Option<Arc<ListKey>>,
+    ) -> Result<()> {
+        match before {
+            Some(key) => self.rib.set_key(&mut self.forwarding, at, source, key),
+            None => {
+                self.rib.clear(&mut self.forwarding, at, source);
+                Ok(())
+            }
+        }
     }
 
     /// Adds paths to a label.
@@ -212,10 +327,8 @@ impl Router {
     }
 
     fn label_paths(&self, label: u32, eos: bool) -> Vec<Path> {
-        let found = self.rib.labels().find(|(l, e, _)| (*l, *e) == (label, eos));
-        found
-            .and_then(|(_, _, id)| self.rib.list(id))
-            .map_or_else(Vec::new, |l| l.paths().to_vec())
+        let list = self.rib.label(label, eos);
+        list.map_or_else(Vec::new, |l| l.paths().to_vec())
     }
 
     /// Sets the paths of a label; none removes it.
@@ -233,15 +346,22 @@ impl Router {
 
     /// Static routes with a path that names the interface, and their other paths.
     pub(super) fn routes_through(&self, index: u32) -> Vec<(At, Vec<Path>)> {
+        let named = |l: &crate::rib::PathList| l.paths().iter().any(|p| names(p, index));
+        let lists = self.rib.lists().filter(|(_, l)| named(l));
+        let lists: HashMap<ListId, Vec<Path>> = lists
+            .map(|(id, l)| {
+                let keep = l.paths().iter().filter(|p| !names(p, index));
+                (id, keep.cloned().collect())
+            })
+            .collect();
         let mut out = Vec::new();
+        if lists.is_empty() {
+            return out;
+        }
         for (&(family, id), table) in self.rib.tables() {
             for (net, route) in table.routes() {
-                let list = route
-                    .source(Source::Static)
-                    .and_then(|id| self.rib.list(id));
-                if let Some(list) = list.filter(|l| l.paths().iter().any(|p| names(p, index))) {
-                    let keep = list.paths().iter().filter(|p| !names(p, index));
-                    out.push(((family, id, *net), keep.cloned().collect()));
+                if let Some(keep) = route.source(Source::Static).and_then(|l| lists.get(&l)) {
+                    out.push(((family, id, net), keep.clone()));
                 }
             }
         }
