@@ -370,18 +370,22 @@ impl Rib {
         self.settle_lists(o, dirty);
     }
 
-    /// Bytes in use by everything here: the tables; then the path lists and what finds them.
-    pub fn memory(&self) -> (usize, usize) {
-        let tables = self.tables.values().map(Table::memory).sum();
-        let slot = size_of::<Option<PathList>>();
-        let lists: usize = self.lists.iter().flatten().map(PathList::memory).sum();
+    /// Bytes in use by the tables of a family.
+    pub fn table_memory(&self, family: Family) -> usize {
+        let tables = self.tables.iter().filter(|(k, _)| k.0 == family);
+        tables.map(|(_, t)| t.memory()).sum()
+    }
+
+    /// Bytes in use by path lists and what finds them: lists, next hops, labels.
+    pub fn list_memory(&self) -> usize {
+        let lists: usize = self.lists().map(|(_, l)| l.memory()).sum();
+        let slots = self.lists.capacity() * size_of::<Option<PathList>>()
+            + self.free.capacity() * size_of::<ListId>();
         // A map's entry costs about its size and half as much again.
-        let entry = size_of::<(Arc<ListKey>, ListId)>() + 1;
-        let maps = self.by_key.capacity() * entry
+        let maps = self.by_key.capacity() * (size_of::<(Arc<ListKey>, ListId)>() + 1)
             + self.hops.len() * size_of::<(HopKey, Hop)>() * 3 / 2
             + self.labels.len() * size_of::<((u32, bool), ListId)>() * 3 / 2;
-        let more = self.lists.capacity() * slot + self.free.capacity() * size_of::<ListId>();
-        (tables, lists + maps + more)
+        lists + slots + maps
     }
 }
 

@@ -39,7 +39,7 @@ pub use ip4::Ip4Fib;
 pub use ip6::Ip6Fib;
 pub use label::{LABEL_MAX, MplsFib};
 pub use load_balance::{BUCKETS_MAX, LoadBalance, LoadBalanceError, LoadBalances, Path};
-pub use lpm::{Lpm, View};
+pub use lpm::{FibMemory, Lpm, View};
 pub use prefix::{Ip4Prefix, Ip6Prefix, Prefix, PrefixError};
 pub use rib::{Rib, RibIter};
 pub use tables::{Ip4Tables, Ip6Tables, IpTables, MplsTables};

@@ -80,6 +80,41 @@ pub struct Lpm<A: Addr> {
     writer: Mutex<Writer<A>>,
 }
 
+/// Bytes that tables take, by structure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FibMemory {
+    /// Routes, not bytes: what the bytes are for.
+    pub routes: usize,
+    /// The tables themselves and their index.
+    pub tables: usize,
+    /// First levels.
+    pub roots: usize,
+    /// Nodes that readers follow.
+    pub nodes: usize,
+    /// Node memory that is touched but not in use, and the book-keeping of it.
+    pub spare: usize,
+    /// The prefixes as they are kept for changes.
+    pub prefixes: usize,
+}
+
+impl FibMemory {
+    /// All bytes.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.tables + self.roots + self.nodes + self.spare + self.prefixes
+    }
+
+    /// Adds another table's.
+    pub(crate) fn add(&mut self, other: &FibMemory) {
+        self.routes += other.routes;
+        self.tables += other.tables;
+        self.roots += other.roots;
+        self.nodes += other.nodes;
+        self.spare += other.spare;
+        self.prefixes += other.prefixes;
+    }
+}
+
 /// A table as one reader sees it between two quiescent points: what all lookups have in
 /// common is loaded once.
 #[derive(Clone, Copy)]
@@ -342,9 +377,21 @@ impl<A: Addr> Lpm<A> {
     /// Bytes in use: root, nodes, and the prefixes as control keeps them.
     #[must_use]
     pub fn memory(&self) -> usize {
+        self.usage().total()
+    }
+
+    /// Bytes in use by structure.
+    #[must_use]
+    pub fn usage(&self) -> FibMemory {
         let writer = self.lock();
-        let root = size_of::<Root>() + (size_of::<AtomicU32>() << writer.bits);
-        size_of::<Self>() + root + writer.units * UNIT + writer.rib.memory()
+        FibMemory {
+            routes: writer.rib.len(),
+            tables: size_of::<Self>() + size_of::<Root>(),
+            roots: size_of::<AtomicU32>() << writer.bits,
+            nodes: writer.units * UNIT,
+            spare: 0,
+            prefixes: writer.rib.memory(),
+        }
     }
 
     /// Brings the reading side in line with the map after these prefixes, which are in

@@ -5,7 +5,7 @@ use crate::addr::Addr;
 use crate::arena::Arena;
 use crate::error::FibError;
 use crate::label::MplsFib;
-use crate::lpm::Lpm;
+use crate::lpm::{FibMemory, Lpm};
 use parshall_rcu::{Domain, Reader, Slab};
 use std::fmt;
 use std::sync::Arc;
@@ -114,9 +114,20 @@ impl<A: Addr> IpTables<A> {
     /// node memory (free blocks in it too).
     #[must_use]
     pub fn memory(&self) -> usize {
+        self.usage().total()
+    }
+
+    /// Bytes in use by structure.
+    #[must_use]
+    pub fn usage(&self) -> FibMemory {
+        let mut sum = FibMemory {
+            tables: self.tables.memory(),
+            ..FibMemory::default()
+        };
         let tables = (0..self.tables.high_water()).filter_map(|i| self.control(i).ok());
-        let own: usize = tables.map(|t| t.memory()).sum();
-        self.tables.memory() + own - self.arena.live() + self.arena.memory()
+        tables.for_each(|t| sum.add(&t.usage()));
+        sum.spare = self.arena.memory().saturating_sub(sum.nodes);
+        sum
     }
 }
 

@@ -34,6 +34,11 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         mpls,
     ),
     command(
+        "show fib memory",
+        "Show what routes take, by structure and by route",
+        memory,
+    ),
+    command(
         "show adj",
         "Show adjacencies: neighbours as routes use them",
         adjacencies,
@@ -396,6 +401,102 @@ fn mpls(r: &mut Router, args: &Args, cx: &Context) -> Result<Output> {
             let _ = writeln!(out, "{}:{word}/21", l.label);
             print_forwarding(&mut out, &l.forwarding, "mpls", l.index);
         }
+        out
+    })
+}
+
+#[derive(Serialize)]
+struct ShownMemory {
+    routes: RouteCounts,
+    structures: Vec<Structure>,
+    bytes: usize,
+    /// All bytes over all routes.
+    bytes_per_route: f64,
+}
+
+#[derive(Serialize)]
+struct RouteCounts {
+    ip4: usize,
+    ip6: usize,
+}
+
+#[derive(Serialize)]
+struct Structure {
+    name: String,
+    bytes: usize,
+    /// Of the routes of its family, or of all.
+    bytes_per_route: f64,
+}
+
+impl Router {
+    /// What routes take, by structure; and how many there are, IPv4 and IPv6.
+    fn fib_memory(&self) -> ShownMemory {
+        let s = &self.engine.shared;
+        let families = [(Family::Ip4, s.ip4.usage()), (Family::Ip6, s.ip6.usage())];
+        let per_route = |bytes: usize, routes: usize| bytes as f64 / routes.max(1) as f64;
+        let mut structures = Vec::new();
+        let mut add = |name: String, bytes, routes| {
+            structures.push(Structure {
+                name,
+                bytes,
+                bytes_per_route: per_route(bytes, routes),
+            });
+        };
+        for (family, m) in &families {
+            let parts = [
+                ("tables", m.tables),
+                ("first levels", m.roots),
+                ("nodes", m.nodes),
+                ("spare node memory", m.spare),
+                ("prefixes, forwarding", m.prefixes),
+                ("prefixes, control", self.rib.table_memory(*family)),
+            ];
+            for (part, bytes) in parts {
+                add(format!("{} {part}", family.proto()), bytes, m.routes);
+            }
+        }
+        let all = families.iter().map(|f| f.1.routes).sum();
+        add("path lists".into(), self.rib.list_memory(), all);
+        add("adjacencies".into(), s.adjacencies.memory(), all);
+        add("load balances".into(), s.load_balances.memory(), all);
+        let bytes = structures.iter().map(|s| s.bytes).sum();
+        ShownMemory {
+            routes: RouteCounts {
+                ip4: families[0].1.routes,
+                ip6: families[1].1.routes,
+            },
+            structures,
+            bytes,
+            bytes_per_route: per_route(bytes, all),
+        }
+    }
+
+    /// Bytes that all routes take together, every structure counted: forwarding nodes with their spare
+    /// memory, prefixes of both planes, path lists, adjacencies, load balances. Without the journal of a
+    /// transaction under way.
+    pub fn route_memory(&self) -> usize {
+        self.fib_memory().bytes
+    }
+}
+
+fn memory(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
+    cx.show(&r.fib_memory(), |m| {
+        let mut out = format!(
+            "{:<26}{:>14}{:>18}\n",
+            "Structure", "Bytes", "Bytes a route"
+        );
+        let mut line = |name: &str, bytes: usize, each: f64| {
+            let _ = writeln!(out, "{name:<26}{bytes:>14}{each:>18.1}");
+        };
+        for s in &m.structures {
+            line(&s.name, s.bytes, s.bytes_per_route);
+        }
+        line("all", m.bytes, m.bytes_per_route);
+        let _ = writeln!(
+            out,
+            "{} IPv4 and {} IPv6 routes",
+            m.routes.ip4, m.routes.ip6
+        );
         out
     })
 }
