@@ -12,11 +12,11 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use parshall_buffer::{BufferIndex, DATA_SIZE, FRAME_SIZE, Pool};
 use parshall_device::{TxBurst, TxQueue};
-use parshall_ring::{Consumer, Producer, ring};
+use parshall_ring::{Consumer, Producer, Sleeper, ring};
 
 /// Slots of a ring: pieces of up to [`DATA_SIZE`] bytes that wait for the owner.
 const SLOTS: usize = 1024;
@@ -27,8 +27,8 @@ const LONGEST: usize = 65_535 + 64;
 pub struct Presence {
     /// The kernel's number of the thread; 0 until it runs.
     tid: AtomicI32,
-    /// It is about to sleep, or asleep. Written by the worker.
-    asleep: AtomicBool,
+    /// It is about to sleep, or asleep.
+    sleeper: Sleeper,
     wake: OwnedFd,
 }
 
@@ -36,7 +36,7 @@ impl Presence {
     pub(crate) fn new(wake: OwnedFd) -> Presence {
         Presence {
             tid: AtomicI32::new(0),
-            asleep: AtomicBool::new(false),
+            sleeper: Sleeper::new(),
             wake,
         }
     }
@@ -57,12 +57,11 @@ impl Presence {
     /// Says that the worker is about to sleep. It must look at its inboxes after this and before it sleeps:
     /// then either it sees what was put there, or whoever put it there sees that it sleeps.
     pub(crate) fn lie_down(&self) {
-        self.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.sleeper.lie_down();
     }
 
     pub(crate) fn get_up(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
+        self.sleeper.get_up();
     }
 
     /// Wakes the worker, whatever it does.
@@ -74,8 +73,7 @@ impl Presence {
 
     /// Wakes the worker if it sleeps; called after something was put into one of its inboxes.
     fn nudge(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) {
+        if self.sleeper.must_be_woken() {
             self.ring_bell();
         }
     }

@@ -80,6 +80,78 @@ fn a_reader_that_comes_and_goes_is_protected() {
     });
 }
 
+/// A table in the manner of `crates/fib`: a root word that is an answer or leads to a node, nodes in blocks
+/// that are filled, published by one store, unlinked by another, and used again after a grace period.
+struct TinyTable {
+    root: loom::sync::atomic::AtomicU32,
+    /// Two answers each. Filled while nobody sees the block: loom reports a reader that still looks.
+    blocks: [UnsafeCell<[u32; 2]>; 2],
+}
+
+// SAFETY: a block is written only while no reader can reach it, which is what the model checks.
+unsafe impl Sync for TinyTable {}
+
+/// Root words from here on lead to a block.
+const NODE: u32 = 100;
+
+impl TinyTable {
+    fn lookup(&self, slot: usize) -> u32 {
+        match self.root.load(loom::sync::atomic::Ordering::Acquire) {
+            // SAFETY: the block was filled before it was published, and is not filled again while a
+            // reader that saw it is online.
+            word if word >= NODE => {
+                self.blocks[(word - NODE) as usize].with(|b| unsafe { (*b)[slot] })
+            }
+            answer => answer,
+        }
+    }
+
+    fn fill(&self, block: usize, answers: [u32; 2]) {
+        // SAFETY: never published, or unlinked and past its grace period.
+        self.blocks[block].with_mut(|b| unsafe { *b = answers });
+    }
+
+    fn store(&self, word: u32) {
+        self.root.store(word, loom::sync::atomic::Ordering::Release);
+    }
+}
+
+#[test]
+fn a_lookup_during_changes_answers_the_old_or_the_new() {
+    loom::model(|| {
+        let d = Domain::new();
+        let table = loom::sync::Arc::new(TinyTable {
+            root: loom::sync::atomic::AtomicU32::new(1),
+            blocks: [UnsafeCell::new([99; 2]), UnsafeCell::new([99; 2])],
+        });
+        let mut r = d.register().unwrap();
+        let reader = thread::spawn({
+            let table = table.clone();
+            move || {
+                r.online();
+                // Answers of slot 0 in order of time: 1, 2, 3.
+                let first = table.lookup(0);
+                let second = table.lookup(0);
+                assert!((1..=3).contains(&first) && (first..=3).contains(&second));
+                r.quiescent();
+                assert!((second..=3).contains(&table.lookup(0)));
+            }
+        });
+        // A more-specific comes: the leaf is split into a node.
+        table.fill(0, [2, 1]);
+        table.store(NODE);
+        // It goes, and its object is everywhere: the node is compressed into a leaf.
+        table.store(2);
+        let unlinked = d.stamp();
+        d.reclaim();
+        // Split again, in the same block if no reader can see it any more.
+        let block = usize::from(!d.elapsed(unlinked));
+        table.fill(block, [3, 2]);
+        table.store(NODE + block as u32);
+        reader.join().unwrap();
+    });
+}
+
 #[test]
 fn a_freed_index_is_not_reused_under_a_reader() {
     loom::model(|| {
