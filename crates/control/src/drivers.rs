@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use parshall_device::Device;
 use parshall_drivers::af_packet::{AfPacket, AfPacketConfig};
 use parshall_drivers::loopback::LoopbackDevice;
+use parshall_drivers::memif::{Hub, Memif, MemifConfig, Role};
 use parshall_drivers::pcap::{PcapDevice, PcapOptions};
 use parshall_drivers::pg::{PgDevice, PgHandle, Speed};
 use parshall_drivers::tap::{Tap, TapConfig};
@@ -59,6 +60,8 @@ pub enum DeviceKind {
         /// Receive queues, 0 = one a worker.
         queues: usize,
     },
+    /// Shared memory with another process.
+    Memif(MemifSpec),
 }
 
 /// The host side of a tap.
@@ -80,6 +83,46 @@ pub struct TapSpec {
     pub queues: usize,
 }
 
+/// A memif interface.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemifSpec {
+    /// Number of its socket.
+    pub socket_id: u32,
+    /// Path of that socket.
+    pub socket: String,
+    /// Its number on the socket.
+    pub id: u32,
+    /// Which end it is.
+    pub role: Role,
+    /// Descriptors of each ring.
+    pub ring_size: u16,
+    /// Bytes of each buffer.
+    pub buffer_size: u16,
+    /// Rings to receive from.
+    pub rx_queues: usize,
+    /// Rings to send to.
+    pub tx_queues: usize,
+    /// What a slave has to know.
+    pub secret: Option<String>,
+}
+
+impl Default for MemifSpec {
+    fn default() -> Self {
+        let usual = MemifConfig::new("", "", 0, Role::Master);
+        MemifSpec {
+            socket_id: 0,
+            socket: usual.socket,
+            id: usual.id,
+            role: usual.role,
+            ring_size: usual.ring_size,
+            buffer_size: usual.buffer_size,
+            rx_queues: usual.rx_queues,
+            tx_queues: usual.tx_queues,
+            secret: usual.secret,
+        }
+    }
+}
+
 impl DeviceKind {
     /// What the names of its interfaces start with.
     pub fn stem(&self) -> &'static str {
@@ -89,12 +132,14 @@ impl DeviceKind {
             DeviceKind::Pcap { .. } => "pcap",
             DeviceKind::Tap(_) => "tap",
             DeviceKind::AfPacket { .. } => "host-",
+            DeviceKind::Memif(_) => "memif",
         }
     }
     /// The name that number `instance` gets by itself.
     pub fn default_name(&self, instance: u32) -> String {
         match self {
             DeviceKind::AfPacket { host_if, .. } => format!("host-{host_if}"),
+            DeviceKind::Memif(m) => format!("memif{}/{}", m.socket_id, m.id),
             other => format!("{}{instance}", other.stem()),
         }
     }
@@ -106,6 +151,7 @@ impl DeviceKind {
             DeviceKind::Pcap { .. } => "pcap-input",
             DeviceKind::Tap(_) => "virtio-input",
             DeviceKind::AfPacket { .. } => "af-packet-input",
+            DeviceKind::Memif(_) => "memif-input",
         }
     }
     /// The words of the command that deletes one.
@@ -116,6 +162,7 @@ impl DeviceKind {
             DeviceKind::Pcap { .. } => "delete pcap interface",
             DeviceKind::Tap(_) => "delete tap",
             DeviceKind::AfPacket { .. } => "delete host-interface name",
+            DeviceKind::Memif(_) => "delete interface memif",
         }
     }
 }
@@ -138,7 +185,11 @@ pub trait Factory: Send {
 }
 
 /// The factory that asks the drivers.
-pub struct SystemFactory;
+#[derive(Default)]
+pub struct SystemFactory {
+    /// The control thread of memif, once there is a memif interface.
+    memif: Option<Hub>,
+}
 
 impl Factory for SystemFactory {
     fn make(&mut self, spec: &DeviceSpec, instance: u32) -> Result<MadeDevice> {
@@ -177,8 +228,41 @@ impl Factory for SystemFactory {
                 rx_queues: *queues,
                 ..AfPacketConfig::default()
             })?),
+            DeviceKind::Memif(m) => Box::new(self.make_memif(spec, m, instance)?),
         };
         Ok(MadeDevice { device, pg: None })
+    }
+}
+
+impl SystemFactory {
+    fn make_memif(&mut self, spec: &DeviceSpec, memif: &MemifSpec, instance: u32) -> Result<Memif> {
+        let hub = match &self.memif {
+            Some(hub) => hub,
+            None => {
+                let hub = Hub::start()
+                    .map_err(|e| Error::Device(format!("control thread of memif: {e}")))?;
+                self.memif.insert(hub)
+            }
+        };
+        Ok(Memif::open(hub, memif_config(spec, memif, instance))?)
+    }
+}
+
+fn memif_config(spec: &DeviceSpec, memif: &MemifSpec, instance: u32) -> MemifConfig {
+    let name = spec.name.clone();
+    MemifConfig {
+        name: name.unwrap_or_else(|| spec.kind.default_name(instance)),
+        socket: memif.socket.clone(),
+        id: memif.id,
+        role: memif.role,
+        ring_size: memif.ring_size,
+        buffer_size: memif.buffer_size,
+        rx_queues: memif.rx_queues,
+        tx_queues: memif.tx_queues,
+        mac: spec
+            .mac
+            .unwrap_or_else(|| default_mac(&spec.kind, instance)),
+        secret: memif.secret.clone(),
     }
 }
 
@@ -224,6 +308,7 @@ fn default_mac(kind: &DeviceKind, instance: u32) -> [u8; 6] {
     let [.., c, d] = instance.to_be_bytes();
     let k = match kind {
         DeviceKind::Tap(_) => 0x10,
+        DeviceKind::Memif(_) => 0x30,
         _ => 0x20,
     };
     [0x02, 0xfe, a, b, c ^ k, d]
@@ -266,6 +351,9 @@ fn check(spec: &DeviceSpec) -> Result<()> {
         return Err(Error::refused(format!(
             "{name:?} cannot be the name of a Linux interface: 1 to 15 bytes without blanks and slashes"
         )));
+    }
+    if let DeviceKind::Memif(m) = &spec.kind {
+        memif_config(spec, m, 0).check()?;
     }
     if let DeviceKind::Tap(t) = &spec.kind {
         for gateway in &t.host_gateways {

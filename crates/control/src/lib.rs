@@ -24,7 +24,8 @@ mod text;
 
 pub use commands::{Context, Handler, Output, execute_lines, rehearse};
 pub use drivers::{
-    DeviceKind, DeviceSpec, Factory, MadeDevice, ModelFactory, SystemFactory, TapSpec,
+    DeviceKind, DeviceSpec, Factory, MadeDevice, MemifSpec, ModelFactory, SystemFactory,
+    TapSpec,
 };
 pub use engine::{Engine, EngineConfig};
 pub use error::{Error, Result};

@@ -97,6 +97,7 @@ pub const INPUTS: &[&str] = &[
     "af-packet-input",
     "af-xdp-input",
     "loopback-input",
+    "memif-input",
 ];
 
 /// What a worker's nodes produce for other threads.

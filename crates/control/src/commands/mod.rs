@@ -5,6 +5,7 @@
 //! in VPP's columns or as JSON.
 
 mod create;
+mod memif;
 mod mpls;
 mod neighbor;
 mod packet_generator;
@@ -111,6 +112,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         runtime::COMMANDS,
         set_interface::COMMANDS,
         create::COMMANDS,
+        memif::COMMANDS,
         route::COMMANDS,
         neighbor::COMMANDS,
         mpls::COMMANDS,

@@ -7,6 +7,7 @@
 mod addresses;
 mod captures;
 mod interfaces;
+mod memif;
 mod neighbors;
 mod routes;
 mod settings;
@@ -115,6 +116,7 @@ pub struct Router {
     host_routes: BTreeMap<(Family, u32, IpNet), u32>,
     connected: BTreeMap<u32, Connected>,
     pub(crate) mpls_table: bool,
+    pub(crate) memif_sockets: memif::MemifSockets,
     pub(crate) sflow: SflowState,
     /// Interface of each stream.
     pub(crate) streams: BTreeMap<String, u32>,
@@ -144,7 +146,7 @@ impl Router {
     /// # Errors
     /// As [`Engine::start`].
     pub fn new(config: EngineConfig) -> Result<Router> {
-        Router::with_factory(config, Box::new(SystemFactory))
+        Router::with_factory(config, Box::new(SystemFactory::default()))
     }
 
     /// A router that only thinks: it accepts and refuses as a real one of this configuration would, as far
@@ -182,6 +184,7 @@ impl Router {
             host_routes: BTreeMap::new(),
             connected: BTreeMap::new(),
             mpls_table: false,
+            memif_sockets: memif::default_sockets(),
             streams: BTreeMap::new(),
             traces: TraceStore::default(),
             captures,

@@ -38,6 +38,7 @@ mod session;
 mod tests;
 mod tx;
 
+use std::any::Any;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -362,6 +363,10 @@ impl Device for Memif {
     fn set_promiscuous(&mut self, _on: bool) -> Result<(), DeviceError> {
         // A cable has no filter: all that the peer sends arrives.
         Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 }
 
