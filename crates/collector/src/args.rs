@@ -1,6 +1,6 @@
 //! The options of `parshall sflow decode`: sflowtool's letters where it has the option.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -23,6 +23,12 @@ Examples:
         Chosen fields of what tcpdump sees.
   parshall sflow decode --agent 192.0.2.0/24 --record 0:1041 -g
         Only hardware traps of some agents, with context on each line for grep.
+  parshall sflow decode --listen 192.0.2.1:6343 --sockets 4 --csv > samples.csv
+        Four threads for many agents; on Ctrl-C it says what was received and what was lost.
+  parshall sflow decode --quiet --status-every 10
+        No output but the counts, as a line of JSON every ten seconds.
+  parshall sflow decode --packets | tcpdump -nr -
+        The sampled packets as tcpdump shows them.
 
 Formats:
   The default, -g, -l and -L print what sflowtool 6.11 prints, byte for byte. -j and -J write valid JSON with
@@ -38,7 +44,7 @@ CSV columns (-l):
 #[command(
     about = "Decode sFlow datagrams from the network or from capture files",
     after_help = EXAMPLES,
-    group = ArgGroup::new("format").args(["csv", "json", "json_indented", "fields", "grep"]),
+    group = ArgGroup::new("format").args(["csv", "json", "json_indented", "fields", "grep", "packets", "quiet"]),
     group = ArgGroup::new("json_format").args(["json", "json_indented"]).multiple(true)
 )]
 pub struct DecodeArgs {
@@ -50,9 +56,14 @@ pub struct DecodeArgs {
     #[arg(short = 'p', long, value_name = "PORT")]
     pub port: Option<u16>,
 
-    /// Address to listen on [default: all]
-    #[arg(short = 'b', long, value_name = "ADDR", conflicts_with = "read")]
-    pub listen: Option<IpAddr>,
+    /// Address to listen on, with a port if wanted: 192.0.2.1, 192.0.2.1:6343, [2001:db8::1]:6343 [default: all]
+    #[arg(short = 'b', long, value_name = "ADDR[:PORT]", value_parser = parse_listen, conflicts_with = "read")]
+    pub listen: Option<Listen>,
+
+    /// Sockets that share the port, each read by a thread of its own: as many as there are CPUs to spare. The datagrams
+    /// of one sender always come to the same one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64), conflicts_with = "read")]
+    pub sockets: u16,
 
     /// Listen on IPv4 only
     #[arg(short = '4', long, conflicts_with_all = ["ipv6", "read"])]
@@ -86,6 +97,22 @@ pub struct DecodeArgs {
     #[arg(short = 'g', long)]
     pub grep: bool,
 
+    /// The sampled packets as a pcap file, for tcpdump and Wireshark
+    #[arg(short = 't', long)]
+    pub packets: bool,
+
+    /// Print no datagram: only count
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+
+    /// Say at the end on the error output, as one line of JSON, what was received and lost, by agent
+    #[arg(long)]
+    pub status: bool,
+
+    /// The same every so many seconds as well
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400), conflicts_with = "read")]
+    pub status_every: Option<u64>,
+
     /// Only datagrams of this agent, or of agents in this prefix
     #[arg(long, value_name = "ADDR[/LEN]", value_parser = parse_prefix)]
     pub agent: Option<(IpAddr, u8)>,
@@ -110,6 +137,8 @@ impl DecodeArgs {
             Some(list) => Format::Fields(list.clone()),
             None if self.csv => Format::Csv,
             None if self.grep => Format::Grep,
+            None if self.packets => Format::Packets,
+            None if self.quiet => Format::Nothing,
             None if self.json || self.json_indented => {
                 let indented = self.json_indented;
                 if self.compat {
@@ -122,6 +151,27 @@ impl DecodeArgs {
         }
     }
 
+    /// The port to listen on.
+    pub fn listen_port(&self) -> u16 {
+        let own = self.listen.and_then(|l| l.port);
+        own.or(self.port).unwrap_or(SFLOW_PORT)
+    }
+
+    /// The address to listen on, if not all.
+    pub fn listen_ip(&self) -> Option<IpAddr> {
+        self.listen.map(|l| l.ip)
+    }
+
+    /// The port that captured datagrams must be sent to, if not any.
+    pub fn wanted_port(&self) -> Option<u16> {
+        self.port
+    }
+
+    /// Whether the status is wanted as JSON.
+    pub fn wants_status(&self) -> bool {
+        self.status || self.status_every.is_some()
+    }
+
     /// What is to be shown.
     pub fn selection(&self) -> Selection {
         Selection {
@@ -129,6 +179,27 @@ impl DecodeArgs {
             records: self.record.clone(),
         }
     }
+}
+
+/// An address to listen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    /// The address.
+    pub ip: IpAddr,
+    /// The port, if it was given here.
+    pub port: Option<u16>,
+}
+
+fn parse_listen(text: &str) -> Result<Listen, String> {
+    if let Ok(at) = text.parse::<SocketAddr>() {
+        return Ok(Listen {
+            ip: at.ip(),
+            port: Some(at.port()),
+        });
+    }
+    text.parse().map(|ip| Listen { ip, port: None }).map_err(|_| {
+        format!("'{text}' is not an address such as 192.0.2.1, 192.0.2.1:6343, 2001:db8::1 or [2001:db8::1]:6343")
+    })
 }
 
 fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
@@ -201,6 +272,8 @@ mod tests {
             parse("-L a,b").unwrap().format(),
             Format::Fields("a,b".to_owned())
         );
+        assert_eq!(parse("-t").unwrap().format(), Format::Packets);
+        assert_eq!(parse("-q --status").unwrap().format(), Format::Nothing);
         assert!(parse("-l -j").unwrap_err().contains("cannot be used with"));
         assert!(parse("--compat").is_err());
     }
@@ -215,6 +288,27 @@ mod tests {
             parse("--agent 192.0.2.1").unwrap().agent,
             Some(("192.0.2.1".parse().unwrap(), 32))
         );
+    }
+
+    #[test]
+    fn addresses_to_listen_on() {
+        let at = |line: &str| {
+            let a = parse(line).unwrap();
+            (a.listen_ip().map(|ip| ip.to_string()), a.listen_port())
+        };
+        let ip = |s: &str| Some(s.to_owned());
+        assert_eq!(at(""), (None, 6343));
+        assert_eq!(at("-p 7"), (None, 7));
+        assert_eq!(at("--listen 192.0.2.1"), (ip("192.0.2.1"), 6343));
+        assert_eq!(at("--listen 192.0.2.1:9 --sockets 2"), (ip("192.0.2.1"), 9));
+        assert_eq!(at("--listen 2001:db8::1 -p 7"), (ip("2001:db8::1"), 7));
+        assert_eq!(at("-b [2001:db8::1]:9"), (ip("2001:db8::1"), 9));
+        assert!(
+            parse("--listen host:1")
+                .unwrap_err()
+                .contains("192.0.2.1:6343")
+        );
+        assert!(parse("--sockets 0").is_err() && parse("--sockets 2 -r x").is_err());
     }
 
     #[test]

@@ -142,7 +142,23 @@ fn datagrams_from_the_network() {
 
     for (list, to) in [
         (
-            &["-p", "0", "-j", "--count", "2", "--listen", "127.0.0.1"][..],
+            &[
+                "-j",
+                "--count",
+                "2",
+                "--listen",
+                "127.0.0.1:0",
+                "--sockets",
+                "3",
+            ][..],
+            "127.0.0.1",
+        ),
+        (
+            &["-p", "0", "-j", "--count", "2", "--sockets", "2"],
+            "127.0.0.1",
+        ),
+        (
+            &["-p", "0", "-j", "--count", "2", "--listen", "127.0.0.1"],
             "127.0.0.1",
         ),
         (&["-p", "0", "-j", "--count", "2"], "127.0.0.1"),
@@ -170,6 +186,112 @@ fn a_port_in_use_is_explained() {
     let text = result.unwrap_err().to_string();
     assert!(
         text.contains(&port) && text.contains("choose another"),
+        "{text}"
+    );
+}
+
+/// A datagram of agent 192.0.2.1 with flow samples by these numbers, drops being ten times the number.
+fn datagram(number: u32, samples: &[u32]) -> Vec<u8> {
+    use parshall_sflow_wire::{DataSource, DatagramBuilder, FlowSampleHead, Interface};
+    let mut b = DatagramBuilder::new(1400);
+    b.begin([192, 0, 2, 1].into(), 0, number, 1000);
+    for sequence in samples {
+        let head = FlowSampleHead {
+            sequence: *sequence,
+            source: DataSource::interface(1),
+            rate: 1,
+            pool: *sequence,
+            drops: 10 * sequence,
+            input: Interface::index(1),
+            output: Interface::UNKNOWN,
+        };
+        b.push_flow_sample_expanded(&head, |_| {}).expect("room");
+    }
+    b.finish().to_vec()
+}
+
+#[test]
+fn what_was_lost_is_told_at_the_end() {
+    let send = |addr: std::net::SocketAddr| {
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for d in [
+            datagram(1, &[1, 2]),
+            datagram(2, &[3]),
+            datagram(5, &[9]),
+            vec![0; 9],
+        ] {
+            sender.send_to(&d, addr).unwrap();
+        }
+    };
+    let run = |list: &[&str]| {
+        let (mut out, mut log) = (Vec::new(), Vec::new());
+        let stop = AtomicBool::new(false);
+        run_with(&args(list), &mut out, &mut log, &stop, send).unwrap();
+        (out, String::from_utf8(log).unwrap())
+    };
+    let (out, log) = run(&["-q", "--status", "--count", "4", "--listen", "127.0.0.1:0"]);
+    assert!(out.is_empty());
+    let last = log.lines().last().unwrap();
+    let status: serde_json::Value = serde_json::from_str(last).unwrap();
+    let n = |key: &str| status[key].as_u64().unwrap();
+    assert_eq!((n("datagrams"), n("printed")), (4, 4));
+    assert_eq!((n("lost_datagrams"), n("flow_samples")), (2, 4));
+    assert_eq!((n("lost_flow_samples"), n("agent_drops")), (5, 80));
+    assert_eq!((n("socket_drops"), n("sockets")), (0, 1));
+    let (_, log) = run(&["-l", "--count", "3", "--listen", "127.0.0.1:0"]);
+    assert!(
+        log.contains("lost on the way: 2 datagrams, 5 flow samples"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_request_to_stop_ends_all_sockets_after_what_has_arrived() {
+    let stop = AtomicBool::new(false);
+    let (mut out, mut log) = (Vec::new(), Vec::new());
+    let list = args(&[
+        "-l",
+        "--status",
+        "--sockets",
+        "2",
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    run_with(&list, &mut out, &mut log, &stop, |addr| {
+        for _ in 0..20 {
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            sender.send_to(&datagram(1, &[1]), addr).unwrap();
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    })
+    .unwrap();
+    assert_eq!(String::from_utf8(out).unwrap().lines().count(), 20);
+    let status: serde_json::Value =
+        serde_json::from_slice(log.trim_ascii()).expect("one line of JSON");
+    assert_eq!(status["datagrams"], 20);
+}
+
+#[test]
+fn sampled_packets_become_a_capture_file() {
+    let file = data("sflow-records.pcap");
+    let (mut out, stop) = (Vec::new(), AtomicBool::new(false));
+    let list = args(&["-t", "-r", file.to_str().unwrap()]);
+    run_with(&list, &mut out, &mut Vec::new(), &stop, |_| {}).unwrap();
+    let mut capture = parshall_sflow_wire::pcap::Capture::open(&out[..]).unwrap();
+    let mut packets = 0;
+    while let Some(p) = capture.next_packet().unwrap() {
+        assert!(p.link_type == 1 && p.data.len() as u64 <= u64::from(p.wire_len));
+        packets += 1;
+    }
+    assert!(packets > 0);
+}
+
+#[test]
+fn two_ports_are_one_too_many() {
+    let (result, ..) = run(&["-p", "1", "--listen", "127.0.0.1:2"]);
+    let text = result.unwrap_err().to_string();
+    assert!(
+        text.contains("--port 1") && text.contains("--listen 2"),
         "{text}"
     );
 }
