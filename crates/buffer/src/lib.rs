@@ -25,3 +25,6 @@ pub use meta::{BufferIndex, Flags, IF_NONE, Meta};
 pub use pages::PageKind;
 pub use pool::{DATA_SIZE, HEADROOM, Pool, STRIDE};
 pub use view::PoolView;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
