@@ -106,6 +106,8 @@ fn engine_config(settings: &EngineSettings) -> EngineConfig {
     EngineConfig {
         workers: settings.workers,
         cpus: settings.cpus.clone(),
+        main_cpu: settings.main_cpu,
+        share_cpus: settings.share_cpus,
         busy_poll: settings.busy_poll,
         buffers: settings.buffers,
         interfaces: settings.interfaces,

@@ -24,8 +24,12 @@ pub struct Plan {
 pub struct EngineSettings {
     /// Worker threads.
     pub workers: usize,
-    /// CPUs to pin them to, in order; workers beyond the list are not pinned.
+    /// CPUs to pin them to, one for each, in order; empty = the engine's choice.
     pub cpus: Vec<usize>,
+    /// CPU of the main thread.
+    pub main_cpu: Option<usize>,
+    /// Workers may share CPUs.
+    pub share_cpus: bool,
     /// Never sleep.
     pub busy_poll: bool,
     /// Packet buffers of a worker.

@@ -90,12 +90,26 @@ fn settings_of_the_start_are_taken() {
     );
     assert_eq!(plan.engine.workers, 2);
     assert_eq!(plan.engine.cpus, [4, 2]);
-    assert!(plan.engine.busy_poll);
+    assert!(plan.engine.busy_poll && !plan.engine.share_cpus);
     assert_eq!((plan.engine.buffers, plan.engine.interfaces), (65536, 64));
     assert_eq!(plan.engine.seed, Some(7));
     assert_eq!(plan.cli.group.as_deref(), Some("wheel"));
     assert_eq!(plan.log, LogLevel::Debug);
     assert_eq!(self::plan("workers: 3\n").engine.workers, 3);
+    let shared = self::plan("workers: {count: 2, main-cpu: 0, share-cpus: true}\n").engine;
+    assert_eq!((shared.main_cpu, shared.share_cpus), (Some(0), true));
+    let placed = self::plan(
+        "workers: 2\ninterfaces: {pg0: {state: down, rx-placement: [1, 0], rx-mode: interrupt}}\n",
+    );
+    let lines: Vec<_> = placed.commands.iter().map(|c| c.line.as_str()).collect();
+    assert_eq!(
+        lines[1..],
+        [
+            "set interface rx-placement pg0 queue 0 worker 1",
+            "set interface rx-placement pg0 queue 1 worker 0",
+            "set interface rx-mode pg0 interrupt"
+        ]
+    );
 }
 
 /// Ranges that control owns too must be the same here.
@@ -276,7 +290,7 @@ r.yaml:7:31: interfaces.tap0.addresses[1]: `nonsense` will not do; allowed is an
 such as 192.0.2.1/24 or 2001:db8::1/64
 r.yaml:8:3: interfaces: `tap0` is here a second time, the first is on line 4; a key stands once
 r.yaml:10:8: interfaces.pg0: an interface has fields such as `addresses:`; known are type, state, mac, mtu, addresses, \
-ip6, table, mpls, promiscuous, xconnect, sflow, host-interface, namespace, queues, host-mac, host-mtu, host-addresses, \
+ip6, table, mpls, promiscuous, xconnect, sflow, host-interface, namespace, queues, rx-placement, rx-mode, host-mac, host-mtu, host-addresses, \
 host-gateways, receive, transmit, loop or speed
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?
@@ -293,6 +307,18 @@ fn what_cannot_be_is_said() {
         (
             "workers: {count: 1, cpus: [1, 2]}",
             "1:27: workers.cpus: 2 CPUs for 1 workers",
+        ),
+        (
+            "workers: {count: 3, cpus: [1, 2]}",
+            "workers.cpus: 2 CPUs for 3 workers",
+        ),
+        (
+            "workers: {cpus: [1, 2], main-cpu: 2}",
+            "workers.main-cpu: CPU 2 is one of `cpus`",
+        ),
+        (
+            "workers: 2\ninterfaces: {pg0: {rx-placement: [1, 2]}}",
+            "there is no worker 2: `workers` makes 2",
         ),
         (
             "workers: {cpus: [1, 1]}",

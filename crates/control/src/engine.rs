@@ -14,11 +14,13 @@ use parshall_graph::{
     Built, Dispatcher, Graph, Limits, NodeId, RxMode, TraceRecord, WorkerCommand, WorkerConfig,
     WorkerHandle, handoff,
 };
+use parshall_linux::affinity;
 use parshall_nodes::{CaptureSlot, Event, NodeOutputs, Shared, TableLimits};
 use parshall_ring::Consumer;
 use parshall_sample::SampleSlot;
 use serde::Serialize;
 
+use crate::cpus;
 use crate::error::{Error, Result};
 
 /// How long a worker may take to do what it was told.
@@ -29,8 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct EngineConfig {
     /// Worker threads; 0 makes a model.
     pub workers: usize,
-    /// CPUs to pin them to, in order; workers beyond the list are not pinned.
+    /// CPUs to pin them to, one for each; empty = chosen beside `main_cpu`, or not pinned without one.
     pub cpus: Vec<usize>,
+    /// CPU of the control thread and all threads but the workers; `None` = those that no worker is pinned to.
+    pub main_cpu: Option<usize>,
+    /// Workers may share a CPU with each other and with the control thread.
+    pub share_cpus: bool,
     /// Never sleep.
     pub busy_poll: bool,
     /// Packet buffers a worker has.
@@ -53,6 +59,8 @@ impl Default for EngineConfig {
         EngineConfig {
             workers: 1,
             cpus: Vec::new(),
+            main_cpu: None,
+            share_cpus: false,
             busy_poll: false,
             buffers: 16_384,
             interfaces: 1024,
@@ -87,6 +95,7 @@ impl Engine {
     /// When the configuration is out of range, or the system refuses memory or threads.
     pub fn start(config: EngineConfig) -> Result<Engine> {
         check(&config)?;
+        let cpus = cpus::plan(&config, &allowed(&config)?)?;
         let limits = Limits {
             interfaces: config.interfaces,
         };
@@ -102,16 +111,20 @@ impl Engine {
             config,
         };
         for index in 0..engine.config.workers {
-            engine.spawn(index)?;
+            engine.spawn(index, cpus.workers.get(index).copied())?;
+        }
+        // Only now: a thread starts on the CPUs of the one that makes it.
+        if let Some(cpus) = &cpus.main {
+            affinity::allow(cpus).map_err(|e| Error::Device(e.to_string()))?;
         }
         Ok(engine)
     }
 
-    fn spawn(&mut self, index: usize) -> Result<()> {
+    fn spawn(&mut self, index: usize, cpu: Option<usize>) -> Result<()> {
         let config = &self.config;
         let worker = WorkerConfig {
             index,
-            cpu: config.cpus.get(index).copied(),
+            cpu,
             busy_poll: config.busy_poll,
         };
         // Workers must not sample the same positions: each has a sequence of its own.
@@ -144,6 +157,10 @@ impl Engine {
     /// How a worker runs.
     pub fn worker_config(&self, worker: usize) -> Option<&WorkerConfig> {
         self.mates.get(worker).map(|m| &m.handle.config)
+    }
+    /// The kernel's number of a worker's thread.
+    pub fn tid(&self, worker: usize) -> Option<i32> {
+        self.mates.get(worker)?.handle.presence().tid()
     }
     /// What pages a worker's buffers lie on.
     pub fn pages(&self, worker: usize) -> Option<PageKind> {
@@ -385,6 +402,14 @@ pub fn interface_totals<'a>(
     sum
 }
 
+/// CPUs that the calling thread may run on; not asked for by a model.
+fn allowed(config: &EngineConfig) -> Result<Vec<usize>> {
+    match config.workers {
+        0 => Ok(Vec::new()),
+        _ => affinity::allowed_cpus().map_err(|e| Error::Device(e.to_string())),
+    }
+}
+
 /// Makes all that a worker writes: packet memory, nodes, counters.
 fn build(
     shared: &Arc<Shared>,
@@ -433,6 +458,7 @@ mod tests {
     fn config(workers: usize) -> EngineConfig {
         EngineConfig {
             workers,
+            share_cpus: true,
             buffers: 1024,
             interfaces: 8,
             ..EngineConfig::default()

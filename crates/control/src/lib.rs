@@ -6,6 +6,7 @@
 
 mod adjacency;
 pub mod commands;
+mod cpus;
 mod drivers;
 mod engine;
 mod error;

@@ -118,6 +118,24 @@ pub(super) const INTERFACE: Section = Section {
         .unit("queues")
         .only(&["af_packet", "tap"]),
         field(
+            "rx-placement",
+            Kind::List {
+                of: &Kind::Uint {
+                    min: 0,
+                    max: MAX_WORKERS - 1,
+                },
+                max: MAX_WORKERS as usize,
+            },
+            Words("one after the other"),
+            "The worker of each receive queue, by number, queue 0 first.",
+        ),
+        field(
+            "rx-mode",
+            Kind::Choice(&["polling", "interrupt", "adaptive"]),
+            Words("adaptive, or polling with `workers.busy-poll`"),
+            "How its workers look for packets: always; only when woken; always while packets come.",
+        ),
+        field(
             "host-mac",
             Kind::Mac,
             Words("the kernel's choice"),

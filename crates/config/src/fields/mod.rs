@@ -195,8 +195,20 @@ const WORKERS: Section = Section {
                 of: &Kind::Uint { min: 0, max: 1023 },
                 max: MAX_WORKERS as usize,
             },
-            Words("not pinned"),
-            "CPUs to pin them to, in order; workers beyond the list are not pinned.",
+            Words("with `main-cpu` those that follow, else not pinned"),
+            "CPUs to pin them to, one for each, in order. All other threads then keep off them.",
+        ),
+        field(
+            "main-cpu",
+            Kind::Uint { min: 0, max: 1023 },
+            Words("those without a worker"),
+            "CPU of the main thread, and of all threads that are no workers.",
+        ),
+        field(
+            "share-cpus",
+            Kind::Bool,
+            Value("false"),
+            "Let workers share CPUs, with each other and with the main thread: for trying things out.",
         ),
         field(
             "busy-poll",

@@ -311,6 +311,7 @@ impl<'f> Builder<'f, '_> {
                 let line = format!("set interface promiscuous on {name}");
                 self.line(r, "promiscuous", line);
             }
+            self.place_queues(i);
             self.bind_table(i);
             if r.bool("mpls") {
                 self.line(r, "mpls", format!("set interface mpls {name} enable"));
@@ -320,6 +321,30 @@ impl<'f> Builder<'f, '_> {
             }
         }
         self.addresses();
+    }
+
+    fn place_queues(&mut self, i: Interface<'_>) {
+        for (queue, item) in i.record.list("rx-placement").iter().enumerate() {
+            let Some(worker) = item.value.uint() else {
+                continue;
+            };
+            if worker >= self.workers as u64 {
+                let message = format!(
+                    "there is no worker {worker}: `workers` makes {}, the first is 0",
+                    self.workers
+                );
+                self.report.add(item.at, item.field.clone(), message);
+            }
+            let line = format!(
+                "set interface rx-placement {} queue {queue} worker {worker}",
+                i.name
+            );
+            self.line(i.record, "rx-placement", line);
+        }
+        if let Some(mode) = i.record.text("rx-mode") {
+            let line = format!("set interface rx-mode {} {mode}", i.name);
+            self.line(i.record, "rx-mode", line);
+        }
     }
 
     fn bind_table(&mut self, i: Interface<'_>) {

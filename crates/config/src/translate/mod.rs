@@ -32,6 +32,7 @@ pub fn translate(file: &Record, report: &mut Report) -> Plan {
         report,
         interfaces: Vec::new(),
         by_name: BTreeMap::new(),
+        workers: 1,
         tables: [BTreeSet::from([0]), BTreeSet::from([0])],
         lines: Vec::new(),
     };
@@ -63,6 +64,8 @@ struct Builder<'f, 'r> {
     report: &'r mut Report,
     interfaces: Vec<Interface<'f>>,
     by_name: BTreeMap<&'f str, usize>,
+    /// How many workers there will be.
+    workers: usize,
     /// Numbers of the IPv4 and the IPv6 tables.
     tables: [BTreeSet<u32>; 2],
     lines: Vec<PlanLine>,
@@ -118,9 +121,11 @@ impl<'f> Builder<'f, '_> {
         let file = self.file;
         let workers = match file.get("workers").map(|i| &i.value) {
             Some(Checked::Record(r)) => self.workers(r),
-            Some(Checked::Uint(n)) => (*n as usize, Vec::new(), false),
-            _ => (1, Vec::new(), false),
+            Some(Checked::Uint(n)) => (*n as usize, Vec::new()),
+            _ => (1, Vec::new()),
         };
+        let about = file.record("workers");
+        self.workers = workers.0;
         let sized = |section: &str, field: &str| {
             let none = Record::empty(section_of(file, section));
             file.record(section).unwrap_or(&none).size(field)
@@ -128,34 +133,42 @@ impl<'f> Builder<'f, '_> {
         EngineSettings {
             workers: workers.0,
             cpus: workers.1,
-            busy_poll: workers.2,
+            main_cpu: about.and_then(|r| r.size("main-cpu")),
+            share_cpus: about.is_some_and(|r| r.bool("share-cpus")),
+            busy_poll: about.is_some_and(|r| r.bool("busy-poll")),
             buffers: sized("buffers", "per-worker").unwrap_or(0),
             interfaces: sized("limits", "interfaces").unwrap_or(0),
             seed: file.uint("seed"),
         }
     }
 
-    fn workers(&mut self, r: &Record) -> (usize, Vec<usize>, bool) {
+    fn workers(&mut self, r: &Record) -> (usize, Vec<usize>) {
         let mut cpus = Vec::new();
         for item in r.list("cpus") {
             let Some(cpu) = item.value.uint().map(|n| n as usize) else {
                 continue;
             };
-            if cpus.contains(&cpu) {
+            if cpus.contains(&cpu) && !r.bool("share-cpus") {
                 let message = format!("CPU {cpu} is listed twice; each worker has its own");
                 self.report.add(item.at, item.field.clone(), message);
             }
             cpus.push(cpu);
         }
         let count = r.size("count").unwrap_or(cpus.len().max(1));
-        if cpus.len() > count {
+        if !cpus.is_empty() && cpus.len() != count {
             let message = format!(
-                "{} CPUs for {count} workers; at most one for each",
+                "{} CPUs for {count} workers; name one for each, or none",
                 cpus.len()
             );
             self.error(r, "cpus", message);
         }
-        (count, cpus, r.bool("busy-poll"))
+        if let Some(main) = r.size("main-cpu").filter(|c| cpus.contains(c))
+            && !r.bool("share-cpus")
+        {
+            let message = format!("CPU {main} is one of `cpus`: a worker has it to itself");
+            self.error(r, "main-cpu", message);
+        }
+        (count, cpus)
     }
 
     fn commands(&mut self) {

@@ -9,6 +9,7 @@ mod memif;
 mod mpls;
 mod neighbor;
 mod packet_generator;
+mod placement;
 mod route;
 mod runtime;
 mod set_interface;
@@ -110,6 +111,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         show_interface::COMMANDS,
         show_fib::COMMANDS,
         runtime::COMMANDS,
+        placement::COMMANDS,
         set_interface::COMMANDS,
         create::COMMANDS,
         memif::COMMANDS,

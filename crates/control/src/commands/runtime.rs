@@ -24,7 +24,6 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: runtime,
     },
     command("show errors", "Show drops by node and reason", errors),
-    command("show threads", "Show threads", threads),
     command("show buffers", "Show packet buffers", buffers),
     command("show memory", "Show memory in use", memory),
     command(
@@ -262,65 +261,22 @@ fn errors(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
 }
 
 #[derive(Serialize)]
-struct ShownThread {
-    id: usize,
-    name: String,
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cpu: Option<usize>,
-    mode: &'static str,
-    loops: u64,
-    sleeps: u64,
-}
-
-fn threads(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
-    let mut rows = vec![ShownThread {
-        id: 0,
-        name: "parshall_main".into(),
-        kind: "control",
-        cpu: None,
-        mode: "events",
-        loops: 0,
-        sleeps: 0,
-    }];
-    for (w, c) in r.engine.counters().enumerate() {
-        let config = r.engine.worker_config(w);
-        let busy = config.is_some_and(|c| c.busy_poll);
-        rows.push(ShownThread {
-            id: w + 1,
-            name: format!("parshall-wk{w}"),
-            kind: "workers",
-            cpu: config.and_then(|c| c.cpu),
-            mode: if busy { "busy-poll" } else { "adaptive" },
-            loops: c.loops.get(),
-            sleeps: c.sleeps.get(),
-        });
-    }
-    cx.show(&rows, |rows| {
-        let mut out = format!(
-            "{:<7}{:<20}{:<12}{:<8}{:<12}{:>16}{:>12}\n",
-            "ID", "Name", "Type", "lcore", "Mode", "Loops", "Sleeps"
-        );
-        for t in rows {
-            let cpu = t.cpu.map_or_else(|| "any".to_owned(), |c| c.to_string());
-            let _ = writeln!(
-                out,
-                "{:<7}{:<20}{:<12}{cpu:<8}{:<12}{:>16}{:>12}",
-                t.id, t.name, t.kind, t.mode, t.loops, t.sleeps
-            );
-        }
-        out
-    })
-}
-
-#[derive(Serialize)]
 struct ShownPool {
     pool: String,
     index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    numa: Option<usize>,
+    /// Bytes from one buffer to the next.
+    size: usize,
+    /// Bytes of packet data a buffer holds.
+    data_size: usize,
     total: usize,
-    pages: &'static str,
-    /// Packets that wait for a neighbour.
+    /// Free ones.
+    avail: u64,
+    used: u64,
+    /// Of those, packets that wait for a neighbour.
     held: u64,
+    pages: &'static str,
 }
 
 fn buffers(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
@@ -329,24 +285,51 @@ fn buffers(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
         .engine
         .counters()
         .enumerate()
-        .map(|(index, c)| ShownPool {
-            pool: format!("wk_{index}"),
-            index,
-            total,
-            pages: r.engine.pages(index).map_or("", |p| p.name()),
-            held: c.held.get(),
+        .map(|(index, c)| {
+            let cpu = r.engine.worker_config(index).and_then(|w| w.cpu);
+            let avail = c.buffers_free.get();
+            ShownPool {
+                pool: format!("wk_{index}"),
+                index,
+                numa: cpu.and_then(parshall_linux::affinity::node_of),
+                size: parshall_buffer::STRIDE,
+                data_size: parshall_buffer::DATA_SIZE,
+                total,
+                avail,
+                used: (total as u64).saturating_sub(avail),
+                held: c.held.get(),
+                pages: r.engine.pages(index).map_or("", |p| p.name()),
+            }
         })
         .collect();
     cx.show(&rows, |rows| {
         let mut out = format!(
-            "{:<20}{:>6}{:>10}{:>8}  {}\n",
-            "Pool Name", "Index", "Total", "Held", "Pages"
+            "{:<20}{:>6}{:>6}{:>6}{:>11}{:>9}{:>9}{:>8}{:>8}  {}\n",
+            "Pool Name",
+            "Index",
+            "NUMA",
+            "Size",
+            "Data Size",
+            "Total",
+            "Avail",
+            "Used",
+            "Held",
+            "Pages"
         );
         for p in rows {
             let _ = writeln!(
                 out,
-                "{:<20}{:>6}{:>10}{:>8}  {}",
-                p.pool, p.index, p.total, p.held, p.pages
+                "{:<20}{:>6}{:>6}{:>6}{:>11}{:>9}{:>9}{:>8}{:>8}  {}",
+                p.pool,
+                p.index,
+                p.numa.map_or("any".to_owned(), |n| n.to_string()),
+                p.size,
+                p.data_size,
+                p.total,
+                p.avail,
+                p.used,
+                p.held,
+                p.pages
             );
         }
         out

@@ -26,11 +26,6 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         addresses,
     ),
     command(
-        "show interface rx-placement",
-        "Show which worker polls which receive queue",
-        placement,
-    ),
-    command(
         "show hardware-interfaces [<if:interface>] [brief|verbose]",
         "Show the devices behind interfaces",
         hardware,
@@ -213,43 +208,6 @@ fn addresses(r: &mut Router, args: &Args, cx: &Context) -> Result<Output> {
             if let Some(a) = &i.link_local {
                 let _ = writeln!(out, "  L3 {a}/128 link-local");
             }
-        }
-        out
-    })
-}
-
-#[derive(Serialize)]
-struct ShownQueue {
-    worker: usize,
-    node: &'static str,
-    interface: String,
-    queue: usize,
-}
-
-fn placement(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
-    let mut rows = Vec::new();
-    for i in r.interfaces.iter() {
-        let Some(spec) = &i.spec else { continue };
-        rows.extend(i.placement.iter().map(|p| ShownQueue {
-            worker: p.worker,
-            node: spec.kind.input_node(),
-            interface: i.name.clone(),
-            queue: p.queue,
-        }));
-    }
-    rows.sort_by_key(|q| (q.worker, q.node));
-    cx.show(&rows, |rows| {
-        let mut out = String::new();
-        let mut last = None;
-        for q in rows {
-            if last != Some((q.worker, q.node)) {
-                if last.map(|l: (usize, _)| l.0) != Some(q.worker) {
-                    let _ = writeln!(out, "Thread {} (wk_{}):", q.worker + 1, q.worker);
-                }
-                let _ = writeln!(out, " node {}:", q.node);
-                last = Some((q.worker, q.node));
-            }
-            let _ = writeln!(out, "    {} queue {} (polling)", q.interface, q.queue);
         }
         out
     })

@@ -159,10 +159,12 @@ impl Router {
             return Ok(());
         };
         let (spec, instance, was) = (i.spec.clone(), i.instance, (i.mtu, i.max_frame));
+        let places = i.placement.clone();
         self.destroy_interface(index)?;
         self.undo(move |r| {
             let Some(spec) = spec else { return Ok(()) };
-            r.make_interface(spec, instance, index)?;
+            let name = r.make_interface(spec, instance, index)?;
+            r.restore_placement(&name, &places)?;
             r.apply_sizes(index, was.0, was.1)
         });
         Ok(())

@@ -9,6 +9,7 @@ mod captures;
 mod interfaces;
 mod memif;
 mod neighbors;
+mod placement;
 mod routes;
 mod settings;
 mod sflow;

@@ -58,6 +58,10 @@ pub struct Dispatcher {
     pub(crate) rx: Vec<RxSlot>,
     pub(crate) tx: Vec<TxSlot>,
     /// What other workers hand over to be sent.
+    #[expect(
+        clippy::vec_box,
+        reason = "the box goes back to control to be freed there"
+    )]
     pub(crate) inboxes: Vec<Box<Inbox>>,
     graph: Arc<Graph>,
     nodes: Vec<Box<dyn Node>>,
