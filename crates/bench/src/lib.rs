@@ -10,9 +10,11 @@
 
 #![allow(unsafe_code)]
 
+mod all;
 mod alloc;
 mod cases;
 mod churn;
+mod docs;
 mod drain;
 mod forward;
 pub mod internet;
@@ -26,6 +28,7 @@ mod yardstick;
 
 use std::process::ExitCode;
 
+pub use all::AllArgs;
 pub use alloc::CountingAllocator;
 pub use cases::CASES;
 pub use churn::ChurnArgs;
@@ -48,6 +51,8 @@ pub struct BenchArgs {
 /// The benches. Each names its arguments and is run by its line in [`BenchCommand::measure`].
 #[derive(clap::Subcommand, Clone, Debug)]
 pub enum BenchCommand {
+    /// Every bench, into files and documents.
+    All(AllArgs),
     /// Packets forwarded per second, in memory.
     Forward(ForwardArgs),
     /// Routes that change all the time under full traffic: nothing lost, nothing wrong.
@@ -63,6 +68,7 @@ impl BenchCommand {
     /// When it cannot be set up here; says what is missing.
     pub fn measure(&self) -> Result<Report, BenchError> {
         match self {
+            BenchCommand::All(args) => all::measure(args),
             BenchCommand::Forward(args) => forward::measure(args),
             BenchCommand::Churn(args) => churn::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),

@@ -19,6 +19,9 @@ use crate::{BenchError, SflowRate, alloc};
 
 /// Time in which a rig that was just switched gets its memory back into the caches.
 const WARM: Duration = Duration::from_micros(500);
+/// Sleep before each slice. A scheduler treats a thread that has slept better than one that has not, and only
+/// after slices with samples is there something to wait for: without this, sampling would look cheap.
+const REST: Duration = Duration::from_millis(1);
 /// Longest wait for the consumer to have what is in the ring.
 const DELIVERY: Duration = Duration::from_millis(200);
 /// A slice counts as undisturbed when its thread waited for its CPU for less than this share of it.
@@ -40,10 +43,10 @@ pub struct Job {
 pub struct Done {
     /// Packets forwarded.
     pub packets: u64,
-    /// Ticks of the time-stamp counter it took.
+    /// Ticks of the time-stamp counter it took, without those that the thread waited for its CPU.
     pub ticks: u64,
-    /// The thread had its CPU to itself, as far as the scheduler knows.
-    pub undisturbed: bool,
+    /// Ticks that the thread was ready and something else ran on its CPU, as far as the scheduler knows.
+    pub waited: u64,
     /// Allocations of the thread in that time.
     pub allocations: u64,
     /// Frames the dispatcher made in that time and before: an allocation too.
@@ -52,6 +55,13 @@ pub struct Done {
     pub nodes: Vec<(String, u64, u64)>,
     /// Samples taken, delivered and lost.
     pub samples: Samples,
+}
+
+impl Done {
+    /// The thread had its CPU to itself.
+    pub fn undisturbed(&self) -> bool {
+        (self.waited as f64) < DISTURBED * self.ticks as f64
+    }
 }
 
 /// What became of samples.
@@ -171,22 +181,27 @@ impl Hand {
 
     fn work(&mut self, job: Job) -> Done {
         let rig = &mut self.rigs[job.case];
-        rig.set_sflow(job.sflow);
-        turn_for(rig, WARM);
         let before = settled(rig);
+        rig.set_sflow(job.sflow);
+        std::thread::sleep(REST);
+        turn_for(rig, WARM);
+        let nodes_before = rig.totals().nodes;
         let waited = waited_ns(self.scheduler.as_ref());
         let start = tsc();
         let (packets, allocations) = alloc::during(|| turn_for(rig, job.time));
         let ticks = tsc().wrapping_sub(start);
         let waited = waited_ns(self.scheduler.as_ref()) - waited;
+        let nodes_after = rig.totals().nodes;
         let after = settled(rig);
+        let hz = parshall_linux::clock::tsc_hz();
+        let waited = (waited as f64 * hz as f64 / 1e9) as u64;
         Done {
             packets,
-            ticks,
-            undisturbed: (waited as f64) < DISTURBED * job.time.as_nanos() as f64,
+            ticks: ticks.saturating_sub(waited),
+            waited,
             allocations,
             late_frames: after.late_frames,
-            nodes: nodes(rig, &before.nodes, &after.nodes),
+            nodes: nodes(rig, &nodes_before, &nodes_after),
             samples: Samples {
                 taken: after.samples + after.samples_lost - before.samples - before.samples_lost,
                 delivered: after.samples_delivered - before.samples_delivered,

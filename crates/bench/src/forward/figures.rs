@@ -28,6 +28,8 @@ pub struct Figures {
     pub allocations: u64,
     /// Packets forwarded in all slices together.
     pub packets: u64,
+    /// Where the figures of VPP on record come from.
+    pub vpp_record: &'static str,
     /// By case, number of workers and sampling rate.
     pub cases: Vec<Row>,
     /// What the machine does with a program that everybody knows.
@@ -59,7 +61,8 @@ pub struct Row {
     pub cycles_per_packet: f64,
     /// Ticks a packet by node, over all slices.
     pub nodes: Map<String, Value>,
-    /// Share of the slices in which a worker had to wait for its CPU; they do not count if enough others do.
+    /// Share of the slices in which a worker had to wait for its CPU. That time never counts, and neither do
+    /// the slices if there are enough others.
     pub disturbed: f64,
     /// Against the same rig without sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +131,7 @@ impl Track {
             visit: self.visits,
             mpps: done.iter().map(rate).sum(),
             cycles: ticks as f64 / packets.max(1) as f64,
-            undisturbed: done.iter().all(|d| d.undisturbed),
+            undisturbed: done.iter().all(Done::undisturbed),
         });
         for d in done {
             for (i, (name, clocks, vectors)) in d.nodes.iter().enumerate() {
@@ -271,6 +274,7 @@ impl Figures {
             buffers: crate::rig::BUFFERS,
             allocations: rows.iter().map(|r| r.allocations + r.late_frames).sum(),
             packets: rows.iter().map(|r| r.packets).sum(),
+            vpp_record: vpp::RECORD,
             cases: rows,
             yardstick: None,
             peer: None,
@@ -301,8 +305,7 @@ impl Figures {
             "disturbed",
             "what",
         ];
-        let title = format!("Packets a second, sFlow off, against {}", vpp::RECORD);
-        let mut table = Table::new(title, &columns);
+        let mut table = Table::new("Packets a second, sFlow off", &columns);
         let rows = self.cases.iter().filter(|r| r.sflow == SflowRate::Off);
         let or_dash = |x: Option<f64>| x.map_or("-".into(), short);
         for r in rows {
@@ -499,7 +502,7 @@ mod tests {
         Done {
             packets,
             ticks,
-            undisturbed,
+            waited: if undisturbed { 0 } else { ticks / 2 },
             nodes: vec![("pg-input".into(), ticks / 2, packets)],
             ..Done::default()
         }
