@@ -14,6 +14,7 @@ mod all;
 mod alloc;
 mod cases;
 mod churn;
+mod decode;
 mod docs;
 mod drain;
 mod forward;
@@ -32,6 +33,7 @@ pub use all::AllArgs;
 pub use alloc::CountingAllocator;
 pub use cases::CASES;
 pub use churn::ChurnArgs;
+pub use decode::DecodeArgs;
 pub use forward::{ForwardArgs, SflowRate};
 pub use machine::Machine;
 pub use report::{Bar, Report, Table};
@@ -59,6 +61,8 @@ pub enum BenchCommand {
     Churn(ChurnArgs),
     /// Samples per second from workers to a collector over UDP, each accounted for.
     Sflow(SflowArgs),
+    /// Samples per second that a collector decodes, by form of output.
+    Decode(DecodeArgs),
 }
 
 impl BenchCommand {
@@ -72,6 +76,7 @@ impl BenchCommand {
             BenchCommand::Forward(args) => forward::measure(args),
             BenchCommand::Churn(args) => churn::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),
+            BenchCommand::Decode(args) => decode::measure(args),
         }
     }
 }

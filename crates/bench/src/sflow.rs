@@ -423,7 +423,12 @@ fn report(args: &SflowArgs, f: &Figures) -> Result<Report, BenchError> {
             "/s",
         ));
     }
-    let report = Report::new("sflow", of, f)?;
+    let mut report = Report::new("sflow", of, f)?;
+    if f.unaccounted > 0 {
+        report
+            .faults
+            .push(format!("{} samples are unaccounted for", f.unaccounted));
+    }
     Ok(report.with_table(table).with_table(cost).with_bars(bars))
 }
 
