@@ -6,7 +6,8 @@
 
 use std::any::Any;
 
-use parshall_buffer::{BufferIndex, Frame, IF_MIXED};
+use parshall_buffer::{BufferIndex, Frame, IF_MIXED, PoolView};
+use parshall_counters::WorkerCounters;
 use parshall_graph::{CONTINUE, Ctx, Dispatch, Feature, Node, NodeSpec};
 use parshall_ring::Producer;
 use parshall_sample::{MAX_HEADER, SampleSlot, Sampler};
@@ -73,7 +74,7 @@ impl Sflow {
     }
 }
 
-#[cold]
+/// Writes a sample of packet `b` into the ring.
 fn take(
     ring: &mut Producer<SampleSlot>,
     port: &Port,
@@ -81,14 +82,17 @@ fn take(
     if_index: u32,
     b: BufferIndex,
 ) {
-    let pool = &*cx.pool;
-    let meta = pool.meta(b);
+    let view = cx.pool.view();
+    let m = view.meta(b);
     let taken = ring.write(|slot| {
         slot.rx_if = if_index;
         slot.tx_if = u32::MAX;
         slot.rate = port.sampler.rate();
-        slot.frame_len = meta.total_len();
-        slot.header_len = pool.copy_out(b, &mut slot.header[..port.header_bytes]) as u16;
+        slot.frame_len = m.total_len();
+        // A header longer than its buffer is one of a chain whose first buffer is short: it ends there.
+        let wanted = port.header_bytes.min(usize::from(m.len));
+        slot.header_len = wanted as u16;
+        copy_header(&mut slot.header, &view, b, m.data, wanted);
     });
     if let Some(c) = cx.counters.interface(if_index) {
         if taken {
@@ -96,6 +100,17 @@ fn take(
         } else {
             c.sample_drops.add(1)
         }
+    }
+}
+
+/// Copies `n` bytes of a packet, and some that do not matter behind them: sizes that are known when this is
+/// compiled cost a few instructions, others a call.
+#[inline(always)]
+fn copy_header(to: &mut [u8; MAX_HEADER], view: &PoolView<'_>, b: BufferIndex, at: u16, n: usize) {
+    match n {
+        ..=64 => to[..64].copy_from_slice(view.peek::<64>(b, at)),
+        ..=128 => to[..128].copy_from_slice(view.peek::<128>(b, at)),
+        _ => *to = *view.peek(b, at),
     }
 }
 
@@ -116,6 +131,18 @@ impl Node for Sflow {
             rest = &rest[run..];
         }
         Dispatch::All(CONTINUE)
+    }
+
+    #[inline]
+    fn lets_by(&mut self, counters: &WorkerCounters, rx_if: u32, n: usize) -> bool {
+        let Some(port) = self.ports.get_mut(rx_if as usize) else {
+            return true;
+        };
+        let by = port.sampler.lets_by(n as u32);
+        if by && let Some(c) = counters.interface(rx_if) {
+            c.sample_pool.add(n as u64);
+        }
+        by
     }
 
     fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {

@@ -176,6 +176,9 @@ impl Dispatcher {
     fn passed(&mut self, to: Option<usize>, frame: &mut Frame) -> Option<ArcPlace> {
         let id = to.filter(|&slot| self.graph.in_passing.get(slot) == Some(&true))?;
         let beyond = self.graph.place[id].filter(|_| !frame.traced)?;
+        if self.nodes[id].lets_by(&self.counters, frame.rx_if, frame.len()) {
+            return Some(beyond);
+        }
         let id = id as NodeId;
         let verdict = self.with_node(id, |node, cx| node.process(cx, frame));
         debug_assert_eq!(
