@@ -222,9 +222,30 @@ interfaces:
     assert!(error("interfaces: {drop: {type: tap}}").contains("a word of the command language"));
     assert!(error("interfaces: {local0: {}}").contains("the router itself"));
     assert!(error("interfaces: {tap0: {type: pg}}").contains("of type tap, not pg"));
+    assert!(error("interfaces: {wan: {type: af_xdp}}").contains("`host-interface` is missing"));
+    assert!(error("interfaces: {host-e: {tx-queues: 1}}").contains("only af_xdp has"));
     assert!(error("interfaces: {wan: {type: af_packet}}").contains("`host-interface` is missing"));
     assert!(error("interfaces: {tap07: {}}").contains("says of no type"));
     assert!(error("interfaces: {\"a b\": {}}").contains("cannot be the name"));
+}
+
+#[test]
+fn af_xdp_interfaces_are_made_with_their_options() {
+    let text = "
+interfaces:
+  xdp-eth0: {copy-mode: zero-copy, queues: 2, tx-queues: 1}
+  wan: {type: af_xdp, host-interface: eth1, namespace: pid:1, mac: '02:00:00:00:00:01', rx-queue-size: 512,
+    tx-queue-size: 256, xdp-mode: generic, busy-poll: 32}
+";
+    rehearsed(text);
+    let lines = lines(text);
+    for line in [
+        "create interface af_xdp host-if eth0 num-rx-queues 2 num-tx-queues 1 mode zero-copy",
+        "create interface af_xdp host-if eth1 name wan hw-addr 02:00:00:00:00:01 netns pid:1 rx-queue-size 512 \
+         tx-queue-size 256 busy-poll 32 generic",
+    ] {
+        assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
+    }
 }
 
 #[test]
@@ -290,7 +311,7 @@ r.yaml:7:31: interfaces.tap0.addresses[1]: `nonsense` will not do; allowed is an
 such as 192.0.2.1/24 or 2001:db8::1/64
 r.yaml:8:3: interfaces: `tap0` is here a second time, the first is on line 4; a key stands once
 r.yaml:10:8: interfaces.pg0: an interface has fields such as `addresses:`; known are type, state, mac, mtu, addresses, \
-ip6, table, mpls, promiscuous, xconnect, sflow, host-interface, namespace, queues, rx-placement, rx-mode, host-mac, host-mtu, host-addresses, \
+ip6, table, mpls, promiscuous, xconnect, sflow, host-interface, namespace, queues, rx-placement, rx-mode, tx-queues, rx-queue-size, tx-queue-size, copy-mode, xdp-mode, busy-poll, host-mac, host-mtu, host-addresses, \
 host-gateways, receive, transmit, loop or speed
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use parshall_device::Device;
 use parshall_drivers::af_packet::{AfPacket, AfPacketConfig};
+use parshall_drivers::af_xdp::{AfXdp, AfXdpConfig};
 use parshall_drivers::loopback::LoopbackDevice;
 use parshall_drivers::memif::{Hub, Memif, MemifConfig, Role};
 use parshall_drivers::pcap::{PcapDevice, PcapOptions};
@@ -62,6 +63,8 @@ pub enum DeviceKind {
     },
     /// Shared memory with another process.
     Memif(MemifSpec),
+    /// A Linux interface by AF_XDP.
+    AfXdp(AfXdpConfig),
 }
 
 /// The host side of a tap.
@@ -133,6 +136,7 @@ impl DeviceKind {
             DeviceKind::Tap(_) => "tap",
             DeviceKind::AfPacket { .. } => "host-",
             DeviceKind::Memif(_) => "memif",
+            DeviceKind::AfXdp(_) => "xdp-",
         }
     }
     /// The name that number `instance` gets by itself.
@@ -140,6 +144,7 @@ impl DeviceKind {
         match self {
             DeviceKind::AfPacket { host_if, .. } => format!("host-{host_if}"),
             DeviceKind::Memif(m) => format!("memif{}/{}", m.socket_id, m.id),
+            DeviceKind::AfXdp(c) => format!("xdp-{}", c.host_if),
             other => format!("{}{instance}", other.stem()),
         }
     }
@@ -152,6 +157,7 @@ impl DeviceKind {
             DeviceKind::Tap(_) => "virtio-input",
             DeviceKind::AfPacket { .. } => "af-packet-input",
             DeviceKind::Memif(_) => "memif-input",
+            DeviceKind::AfXdp(_) => "af-xdp-input",
         }
     }
     /// The words of the command that deletes one.
@@ -163,6 +169,7 @@ impl DeviceKind {
             DeviceKind::Tap(_) => "delete tap",
             DeviceKind::AfPacket { .. } => "delete host-interface name",
             DeviceKind::Memif(_) => "delete interface memif",
+            DeviceKind::AfXdp(_) => "delete interface af_xdp",
         }
     }
 }
@@ -229,6 +236,7 @@ impl Factory for SystemFactory {
                 ..AfPacketConfig::default()
             })?),
             DeviceKind::Memif(m) => Box::new(self.make_memif(spec, m, instance)?),
+            DeviceKind::AfXdp(config) => Box::new(AfXdp::open(config.clone())?),
         };
         Ok(MadeDevice { device, pg: None })
     }
@@ -342,6 +350,7 @@ impl Factory for ModelFactory {
 fn check(spec: &DeviceSpec) -> Result<()> {
     let host_name = match &spec.kind {
         DeviceKind::AfPacket { host_if, .. } => Some(host_if),
+        DeviceKind::AfXdp(c) => Some(&c.host_if),
         DeviceKind::Tap(t) => t.host_if.as_ref(),
         _ => None,
     };

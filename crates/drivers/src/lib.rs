@@ -1,7 +1,8 @@
-//! Interface drivers, one folder each: pg, pcap, tap, af_packet, loopback, memif.
+//! Interface drivers, one folder each: pg, pcap, tap, af_packet, af_xdp, loopback, memif.
 #![allow(unsafe_code)]
 
 pub mod af_packet;
+pub mod af_xdp;
 pub mod loopback;
 pub mod memif;
 pub mod pcap;

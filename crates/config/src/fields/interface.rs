@@ -14,6 +14,11 @@ const QUEUES: Kind = Kind::Uint {
     max: MAX_WORKERS,
 };
 
+const QUEUE_SIZE: Kind = Kind::Uint {
+    min: 64,
+    max: 32_768,
+};
+
 const MTU: Kind = Kind::Uint {
     min: 68,
     max: 65_521,
@@ -21,8 +26,8 @@ const MTU: Kind = Kind::Uint {
 
 pub(super) const INTERFACE: Section = Section {
     title: "An interface",
-    help: "The key is the interface's name in Parshall. By itself it is `host-` and the name of the Linux interface \
-           (`af_packet`), or the type's name and a number from 0 to 16383: `tap0`, `loop0`, `pg0`, `pcap0`. Any other \
+    help: "The key is the interface's name in Parshall. By itself it is `host-` or `xdp-` and the name of the Linux \
+           interface (`af_packet`, `af_xdp`), or the type's name and a number from 0 to 16383: `tap0`, `loop0`, `pg0`, `pcap0`. Any other \
            name of at most 63 letters, digits and `._:-` will do when `type` is written.",
     fields: &[
         field(
@@ -98,25 +103,25 @@ pub(super) const INTERFACE: Section = Section {
         field(
             "host-interface",
             LINUX_NAME,
-            Words("af_packet: what follows `host-`; tap: the kernel's choice"),
+            Words("what follows `host-` or `xdp-`; tap: the kernel's choice"),
             "Name of the Linux interface, or of the tap's host side.",
         )
-        .only(&["af_packet", "tap"]),
+        .only(&["af_packet", "af_xdp", "tap"]),
         field(
             "namespace",
             Kind::Namespace,
             Words("the router's own"),
             "Network namespace of the Linux interface or host side.",
         )
-        .only(&["af_packet", "tap"]),
+        .only(&["af_packet", "af_xdp", "tap"]),
         field(
             "queues",
             QUEUES,
-            Words("one for each worker"),
+            Words("one for each worker; af_xdp: all the interface has"),
             "Receive queues; flows are spread over them.",
         )
         .unit("queues")
-        .only(&["af_packet", "tap"]),
+        .only(&["af_packet", "af_xdp", "tap"]),
         field(
             "rx-placement",
             Kind::List {
@@ -135,6 +140,52 @@ pub(super) const INTERFACE: Section = Section {
             Words("adaptive, or polling with `workers.busy-poll`"),
             "How its workers look for packets: always; only when woken; always while packets come.",
         ),
+        field(
+            "tx-queues",
+            QUEUES,
+            Words("one for each worker, as far as the interface has as many"),
+            "Transmit queues.",
+        )
+        .unit("queues")
+        .only(&["af_xdp"]),
+        field(
+            "rx-queue-size",
+            QUEUE_SIZE,
+            Value("2048"),
+            "Packets a receive queue holds, a power of two.",
+        )
+        .unit("packets")
+        .only(&["af_xdp"]),
+        field(
+            "tx-queue-size",
+            QUEUE_SIZE,
+            Value("1024"),
+            "Packets a transmit queue holds, a power of two.",
+        )
+        .unit("packets")
+        .only(&["af_xdp"]),
+        field(
+            "copy-mode",
+            Kind::Choice(&["auto", "copy", "zero-copy"]),
+            Value("auto"),
+            "Whether the kernel copies packets: not where the driver can do without; always; never, or it is an error.",
+        )
+        .only(&["af_xdp"]),
+        field(
+            "xdp-mode",
+            Kind::Choice(&["native", "generic"]),
+            Words("native where the driver has it"),
+            "Where the XDP program runs: in the driver, or in the kernel's stack.",
+        )
+        .only(&["af_xdp"]),
+        field(
+            "busy-poll",
+            Kind::Uint { min: 1, max: 256 },
+            Words("off"),
+            "The worker runs the device's receive work itself, for so many packets at a time.",
+        )
+        .unit("packets")
+        .only(&["af_xdp"]),
         field(
             "host-mac",
             Kind::Mac,

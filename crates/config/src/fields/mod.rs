@@ -20,13 +20,14 @@ use telemetry::SFLOW;
 /// Interface types, with the start of their names.
 pub const TYPES: &[(&str, &str)] = &[
     ("af_packet", "host-"),
+    ("af_xdp", "xdp-"),
     ("tap", "tap"),
     ("loopback", "loop"),
     ("pg", "pg"),
     ("pcap", "pcap"),
 ];
 
-const TYPE_NAMES: &[&str] = &["af_packet", "tap", "loopback", "pg", "pcap"];
+const TYPE_NAMES: &[&str] = &["af_packet", "af_xdp", "tap", "loopback", "pg", "pcap"];
 
 /// Highest number in the name of an interface.
 pub const MAX_NUMBER: u32 = MAX_INSTANCE;

@@ -41,7 +41,7 @@ pub struct Interface<'f> {
     pub kind: &'static str,
     /// What the name ends with, when it is the one that the type gives by itself.
     pub suffix: Option<&'f str>,
-    /// Number that it is made with; without meaning for `af_packet`.
+    /// Number that it is made with; without meaning for `af_packet` and `af_xdp`.
     pub number: u32,
     pub record: &'f Record,
 }
@@ -58,7 +58,7 @@ impl<'f> Interface<'f> {
                 n.is_some_and(|n| n.to_string() == suffix)
             };
             let good = match *kind {
-                "af_packet" => !suffix.is_empty(),
+                "af_packet" | "af_xdp" => !suffix.is_empty(),
                 _ => number(),
             };
             good.then_some((*kind, suffix))
@@ -188,6 +188,7 @@ impl<'f> Builder<'f, '_> {
             };
             let line = match i.kind {
                 "af_packet" => self.host_interface(i),
+                "af_xdp" => self.af_xdp(i),
                 "tap" => format!("create tap id {n}{name}{}", self.tap(i.record)),
                 "loopback" => format!("create loopback interface instance {n}{name}{}", mac("mac")),
                 "pg" => format!(
@@ -205,18 +206,7 @@ impl<'f> Builder<'f, '_> {
 
     fn host_interface(&mut self, i: Interface<'_>) -> String {
         let r = i.record;
-        let linux = r.text("host-interface").or(i.suffix).unwrap_or("");
-        if linux.is_empty() && !r.flawed {
-            let message = "`host-interface` is missing; write the name of the Linux interface";
-            self.error(r, "", message);
-        }
-        if linux.len() > 15 {
-            let message = format!(
-                "{} cannot be the name of a Linux interface; it has 1 to 15 bytes",
-                quoted(linux)
-            );
-            self.error(r, "host-interface", message);
-        }
+        let linux = self.linux_name(i);
         let mut line = format!("create host-interface name {}", word(linux));
         if i.suffix != Some(linux) {
             line += &format!(" interface-name {}", i.name);
@@ -229,6 +219,49 @@ impl<'f> Builder<'f, '_> {
             line += &option(r, field, words);
         }
         line
+    }
+
+    fn af_xdp(&mut self, i: Interface<'_>) -> String {
+        let r = i.record;
+        let linux = self.linux_name(i);
+        let mut line = format!("create interface af_xdp host-if {}", word(linux));
+        if i.suffix != Some(linux) {
+            line += &format!(" name {}", i.name);
+        }
+        for (field, words) in [
+            ("mac", "hw-addr"),
+            ("namespace", "netns"),
+            ("queues", "num-rx-queues"),
+            ("tx-queues", "num-tx-queues"),
+            ("rx-queue-size", "rx-queue-size"),
+            ("tx-queue-size", "tx-queue-size"),
+            ("copy-mode", "mode"),
+            ("busy-poll", "busy-poll"),
+        ] {
+            line += &option(r, field, words);
+        }
+        if let Some(mode) = r.text("xdp-mode") {
+            line += &format!(" {mode}");
+        }
+        line
+    }
+
+    /// Name of the Linux interface behind an interface.
+    fn linux_name<'r>(&mut self, i: Interface<'r>) -> &'r str {
+        let r = i.record;
+        let linux = r.text("host-interface").or(i.suffix).unwrap_or("");
+        if linux.is_empty() && !r.flawed {
+            let message = "`host-interface` is missing; write the name of the Linux interface";
+            self.error(r, "", message);
+        }
+        if linux.len() > 15 {
+            let message = format!(
+                "{} cannot be the name of a Linux interface; it has 1 to 15 bytes",
+                quoted(linux)
+            );
+            self.error(r, "host-interface", message);
+        }
+        linux
     }
 
     fn tap(&mut self, r: &Record) -> String {

@@ -4,6 +4,7 @@
 //! The words are VPP's where VPP has the command. Every `show` has its data first and prints that, as text
 //! in VPP's columns or as JSON.
 
+mod af_xdp;
 mod create;
 mod memif;
 mod mpls;
@@ -115,6 +116,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         set_interface::COMMANDS,
         create::COMMANDS,
         memif::COMMANDS,
+        af_xdp::COMMANDS,
         route::COMMANDS,
         neighbor::COMMANDS,
         mpls::COMMANDS,
