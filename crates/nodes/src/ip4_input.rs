@@ -13,6 +13,7 @@ use parshall_counters::DropReason;
 use parshall_graph::NodeSpec;
 
 use crate::ip_input::{Header, IpInput};
+#[cfg(target_arch = "x86_64")]
 use crate::lanes::{self, LANES};
 use crate::state::if_flags;
 use crate::trace::format_ip4;

@@ -12,7 +12,7 @@ use parshall_graph::wide::{Isa, WideNode};
 use parshall_graph::{CONTINUE, Ctx, DROP, Dispatch};
 
 use crate::lanes::{self, LANES};
-use crate::state::{Shared, if_flags};
+use crate::state::Shared;
 
 /// Verdict: the local node of the family, the first of both nodes' lists.
 const LOCAL: u16 = 0;
@@ -55,9 +55,7 @@ impl<H: Header> IpInput<H> {
 
     /// Whether the family is spoken where a packet came in.
     fn enabled(&self, cx: &Ctx<'_>, rx_if: u32) -> bool {
-        let interfaces = self.shared.interfaces(cx.rcu);
-        debug_assert!(if_flags::EXISTS != H::ENABLED);
-        interfaces.view(rx_if).has(H::ENABLED)
+        self.shared.interfaces(cx.rcu).view(rx_if).has(H::ENABLED)
     }
 }
 
@@ -148,4 +146,88 @@ fn refuse<H: Header>(cx: &mut Ctx<'_>, b: BufferIndex) -> u16 {
     let reason = H::check(cx.pool, b).err().unwrap_or(H::NOT_ENABLED);
     cx.pool.meta_mut(b).reason = reason.code();
     DROP
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::ip4_input::Ip4Header;
+    use crate::ip6_input::Ip6Header;
+    use parshall_buffer::Flags;
+    use parshall_graph::wide::has_v3;
+    use parshall_wire::{MacAddr, PacketBuilder};
+
+    /// Numbers of xorshift64, for spoiling packets.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 16) as usize % n
+        }
+    }
+
+    /// Changes a packet or its metadata in one place of those that the checks look at, or not at all.
+    fn spoil(pool: &mut Pool, b: BufferIndex, header: usize, numbers: &mut Numbers) {
+        match numbers.below(8) {
+            0 | 1 => {}
+            2 => pool.meta_mut(b).len = numbers.below(80) as u16,
+            3 => pool.meta_mut(b).flags.set(Flags::ORIGINATED),
+            4 => pool.meta_mut(b).reason = 7,
+            5 => {
+                let first = [0, 1, 127, 223, 224, 239, 240, 255, 0x1F, 0x40, 0xFB, 0xFE];
+                let at = [8, 12, 16, 24][numbers.below(4)];
+                pool.peek_mut::<1>(b, at)[0] = first[numbers.below(first.len())];
+            }
+            _ => {
+                let (at, bit) = (numbers.below(header), numbers.below(8));
+                pool.peek_mut::<1>(b, at)[0] ^= 1 << bit;
+            }
+        }
+        // A right checksum, so that what else is wrong shows.
+        if header == 20 && numbers.below(4) != 0 {
+            let h: &mut [u8; 20] = pool.peek_mut(b, 0);
+            [h[10], h[11]] = [0; 2];
+            let sum = parshall_wire::checksum::checksum(&h[..]);
+            [h[10], h[11]] = sum.to_be_bytes();
+        }
+    }
+
+    fn lanes_agree<H: Header>(good: &[u8], header: usize) {
+        assert!(has_v3(), "this test needs a CPU with AVX2");
+        let mut pool = Pool::new(LANES).unwrap();
+        let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
+        let (mut right, mut wrong) = (0, 0);
+        for _ in 0..50_000 {
+            let block = std::array::from_fn(|_| pool.packet_from(good, 1).unwrap());
+            for b in block {
+                spoil(&mut pool, b, header, &mut numbers);
+            }
+            let view = pool.view();
+            let one_by_one = wrong_lanes::<H, parshall_graph::wide::Base>(&view, &block);
+            // SAFETY: asserted above.
+            let at_once = unsafe { H::wrong_lanes(&view, &block) };
+            assert_eq!(at_once, one_by_one);
+            wrong += at_once.count_ones();
+            right += (!at_once & 0xFF).count_ones();
+            pool.free_bulk(&block);
+        }
+        assert!(
+            right > 50_000 && wrong > 50_000,
+            "{right} right, {wrong} wrong"
+        );
+    }
+
+    #[test]
+    fn eight_headers_at_once_are_judged_as_one_by_one() {
+        let builder = || PacketBuilder::ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        let four = builder().ipv4([192, 0, 2, 1].into(), [198, 51, 100, 7].into());
+        let four = four.udp(1, 2).payload_len(30).build();
+        lanes_agree::<Ip4Header>(&four[14..], 20);
+        let address = |last| std::net::Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, last);
+        let six = builder().ipv6(address(1), address(2)).udp(1, 2);
+        lanes_agree::<Ip6Header>(&six.payload_len(30).build()[14..], 40);
+    }
 }

@@ -108,8 +108,8 @@ fn take(
 #[inline(always)]
 fn copy_header(to: &mut [u8; MAX_HEADER], view: &PoolView<'_>, b: BufferIndex, at: u16, n: usize) {
     match n {
-        ..=64 => to[..64].copy_from_slice(view.peek::<64>(b, at)),
-        ..=128 => to[..128].copy_from_slice(view.peek::<128>(b, at)),
+        0..=64 => to[..64].copy_from_slice(view.peek::<64>(b, at)),
+        65..=128 => to[..128].copy_from_slice(view.peek::<128>(b, at)),
         _ => *to = *view.peek(b, at),
     }
 }
