@@ -20,6 +20,7 @@ mod drain;
 mod forward;
 pub mod internet;
 mod machine;
+mod memif;
 mod report;
 mod rig;
 mod sflow;
@@ -36,6 +37,7 @@ pub use churn::ChurnArgs;
 pub use decode::DecodeArgs;
 pub use forward::{ForwardArgs, SflowRate};
 pub use machine::Machine;
+pub use memif::MemifArgs;
 pub use report::{Bar, Report, Table};
 pub use sflow::SflowArgs;
 
@@ -61,6 +63,8 @@ pub enum BenchCommand {
     Churn(ChurnArgs),
     /// Samples per second from workers to a collector over UDP, each accounted for.
     Sflow(SflowArgs),
+    /// Packets to a testpmd and back over shared memory, against testpmd itself.
+    Memif(MemifArgs),
     /// Samples per second that a collector decodes, by form of output.
     Decode(DecodeArgs),
 }
@@ -76,6 +80,7 @@ impl BenchCommand {
             BenchCommand::Forward(args) => forward::measure(args),
             BenchCommand::Churn(args) => churn::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),
+            BenchCommand::Memif(args) => memif::measure(args),
             BenchCommand::Decode(args) => decode::measure(args),
         }
     }
