@@ -20,8 +20,10 @@ test: ## All tests; installs what they need when root, else names what is missin
 	tests/setup.sh
 	$(CARGO) test --workspace --locked
 
-bench: build ## In-memory forwarding rates: Mpps and cycles per packet, sFlow off and on
-	$(PARSHALL) bench forward
+bench: build ## All benches into docs/performance.md; QUICK=1: a first look; PEER_VPP=PATH: beside a VPP
+	tests/setup.sh
+	$(PARSHALL) bench all --yardstick testpmd $(if $(PEER_VPP),--peer-vpp $(PEER_VPP)) --out target/bench \
+	    $(if $(QUICK),--quick,--docs docs/performance.md --commit "$$(git describe --always --dirty)")
 
 lint: ## Format, clippy, dependency ranks, source rules
 	$(CARGO) fmt --all --check

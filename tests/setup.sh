@@ -10,6 +10,7 @@ needs=(
   traceroute:traceroute    # TTL and hop limit handling
   iperf3:iperf3            # TCP and UDP through the router
   tshark:tshark            # an independent judge of every datagram and packet we emit
+  dpdk-testpmd:dpdk-dev    # the yardstick of the benches, and the other side of memif
 )
 
 PATH="$PATH:/usr/sbin:/sbin"

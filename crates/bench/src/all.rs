@@ -60,6 +60,21 @@ const PLAN: &[Part] = &[
         full: "forward --workers 1,2 --case l2xc --case ip4 --case ip4-full --case ip6-full --case mpls-swap --repeats 15",
         quick: "forward --workers 1,2 --case ip4 --case ip4-full --repeats 3 --window-ms 60",
     },
+    Part {
+        name: "churn",
+        full: "churn --seconds 60",
+        quick: "churn --seconds 5",
+    },
+    Part {
+        name: "sflow",
+        full: "sflow --seconds 60",
+        quick: "sflow --seconds 10",
+    },
+    Part {
+        name: "decode",
+        full: "decode",
+        quick: "decode --repeats 3",
+    },
 ];
 
 /// A bench's command line.

@@ -59,7 +59,7 @@ pub struct Row {
     pub mpps_max: f64,
     /// Ticks a packet of one worker, median of the slices.
     pub cycles_per_packet: f64,
-    /// Ticks a packet by node, over all slices.
+    /// Ticks a packet by node, over the undisturbed slices (over all, if there is none).
     pub nodes: Map<String, Value>,
     /// Share of the slices in which a worker had to wait for its CPU. That time never counts, and neither do
     /// the slices if there are enough others.
@@ -105,7 +105,8 @@ pub struct Versus {
 pub struct Track {
     slices: Vec<Slice>,
     visits: usize,
-    nodes: BTreeMap<usize, (String, u64, u64)>,
+    /// Clocks and vectors by node, in undisturbed slices and in all.
+    nodes: [Vec<(String, u64, u64)>; 2],
     samples: Samples,
     allocations: u64,
     late_frames: u64,
@@ -127,16 +128,18 @@ impl Track {
         self.visits += usize::from(first);
         let (packets, ticks) = sums(done);
         let rate = |d: &Done| d.packets as f64 / (d.ticks.max(1) as f64 / hz) / 1e6;
+        let undisturbed = done.iter().all(Done::undisturbed);
         self.slices.push(Slice {
             visit: self.visits,
             mpps: done.iter().map(rate).sum(),
             cycles: ticks as f64 / packets.max(1) as f64,
-            undisturbed: done.iter().all(Done::undisturbed),
+            undisturbed,
         });
-        for d in done {
-            for (i, (name, clocks, vectors)) in d.nodes.iter().enumerate() {
-                let sum = self.nodes.entry(i).or_insert((name.clone(), 0, 0));
-                (sum.1, sum.2) = (sum.1 + clocks, sum.2 + vectors);
+        let [quiet, all] = &mut self.nodes;
+        for node in done.iter().flat_map(|d| &d.nodes) {
+            add(all, node);
+            if undisturbed {
+                add(quiet, node);
             }
         }
         self.exact(done);
@@ -160,6 +163,12 @@ impl Track {
         trusted(&self.slices, |s| s.undisturbed)
     }
 
+    /// A node's clocks go on while its thread waits for the CPU, so undisturbed slices are better if there are any.
+    fn by_node(&self) -> &[(String, u64, u64)] {
+        let [quiet, all] = &self.nodes;
+        if quiet.is_empty() { all } else { quiet }
+    }
+
     fn versus(&self, off: &Track) -> Versus {
         let pairs: Vec<_> = self.slices.iter().zip(&off.slices).collect();
         let clean = |(on, off): &(&Slice, &Slice)| on.undisturbed && off.undisturbed;
@@ -176,6 +185,13 @@ impl Track {
             undisturbed: pairs.iter().filter(|p| clean(p)).count(),
             pairs: pairs.len(),
         }
+    }
+}
+
+fn add(sums: &mut Vec<(String, u64, u64)>, (name, clocks, vectors): &(String, u64, u64)) {
+    match sums.iter_mut().find(|(n, ..)| n == name) {
+        Some((_, c, v)) => (*c, *v) = (*c + clocks, *v + vectors),
+        None => sums.push((name.clone(), *clocks, *vectors)),
     }
 }
 
@@ -227,8 +243,8 @@ impl Row {
             mpps_max: round(max, 2),
             cycles_per_packet: round(median(slices.iter().map(|s| s.cycles)), 2),
             nodes: track
-                .nodes
-                .values()
+                .by_node()
+                .iter()
                 .map(|(name, c, v)| (name.clone(), round(*c as f64 / *v as f64, 2).into()))
                 .collect(),
             disturbed: round(disturbed as f64 / track.slices.len().max(1) as f64, 3),
