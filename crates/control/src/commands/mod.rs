@@ -5,6 +5,7 @@
 //! in VPP's columns or as JSON.
 
 mod af_xdp;
+mod bulk;
 mod create;
 mod memif;
 mod mpls;

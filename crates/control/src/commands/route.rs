@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use parshall_command::{Args, CommandSpec, Prefix};
+use parshall_command::{Args, CommandSpec, Matched, Prefix};
 
 use super::{Context, Handler, Output, command};
 use crate::error::{Error, Result};
@@ -104,6 +104,19 @@ fn path(r: &Router, p: &Args) -> Result<Path> {
         labels: p.all("label"),
         pipe: p.has("pipe"),
     })
+}
+
+/// Table and paths of a line that adds a route with paths; `None` for any other.
+pub(super) fn addition(r: &Router, found: &Matched<'_, Handler>) -> Option<(u32, Vec<Path>)> {
+    let is_route = COMMANDS
+        .iter()
+        .any(|c| c.pattern == found.spec.pattern && c.pattern.contains("(*path"));
+    let args = &found.args;
+    if !is_route || !args.has("add") {
+        return None;
+    }
+    let paths = paths(r, args).ok().filter(|p| !p.is_empty())?;
+    Some((args.get("table").unwrap_or(0), paths))
 }
 
 fn destination(args: &Args) -> Result<(Family, u32, IpNet)> {

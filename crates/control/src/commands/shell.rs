@@ -2,6 +2,7 @@
 
 use parshall_command::{Candidate, Names, Reply, Script, Shell};
 
+use super::bulk::Bulk;
 use super::{Context, Output};
 use crate::engine::EngineConfig;
 use crate::error::{Error, Result};
@@ -11,7 +12,7 @@ use crate::router::Router;
 const LINES_PER_TURN: usize = 256;
 
 /// The names of a router at this moment.
-struct RouterNames<'a>(&'a Router);
+pub(super) struct RouterNames<'a>(pub(super) &'a Router);
 
 impl Names for RouterNames<'_> {
     fn list(&self, class: &str) -> Vec<String> {
@@ -70,8 +71,8 @@ impl Router {
         place: impl Fn(P) -> String,
     ) -> Result<String> {
         self.atomically(|r| {
-            let mut printed = String::new();
-            for (n, (at, line)) in lines.enumerate() {
+            let (mut printed, mut bulk) = (String::new(), Bulk::new());
+            let mut run = |r: &mut Router, at: P, line: &str| -> Result<()> {
                 let output = r.run_line(line, false).map_err(|e| {
                     Error::Parse(format!("{}: `{}`: {e}", place(at), shortened(line)))
                 })?;
@@ -81,11 +82,28 @@ impl Router {
                         printed.push('\n');
                     }
                 }
-                // Neighbours should not have to wait for the end of a long file.
-                if n % LINES_PER_TURN == LINES_PER_TURN - 1 {
-                    r.turn();
+                Ok(())
+            };
+            let mut since_turn = 0;
+            for (at, line) in lines {
+                match bulk.put_off(r, at, line) {
+                    Ok(()) if !bulk.is_full() => continue,
+                    Ok(()) => bulk.flush(r, &mut run)?,
+                    Err(at) => {
+                        bulk.flush(r, &mut run)?;
+                        bulk.forget();
+                        run(r, at, line)?;
+                        since_turn += 1;
+                        if since_turn < LINES_PER_TURN {
+                            continue;
+                        }
+                    }
                 }
+                // Neighbours should not have to wait for the end of a long file.
+                since_turn = 0;
+                r.turn();
             }
+            bulk.flush(r, &mut run)?;
             Ok(printed)
         })
     }
