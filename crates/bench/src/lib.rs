@@ -17,6 +17,7 @@ mod churn;
 mod decode;
 mod docs;
 mod drain;
+mod fib;
 mod forward;
 pub mod internet;
 mod machine;
@@ -35,6 +36,7 @@ pub use alloc::CountingAllocator;
 pub use cases::CASES;
 pub use churn::ChurnArgs;
 pub use decode::DecodeArgs;
+pub use fib::FibArgs;
 pub use forward::{ForwardArgs, SflowRate};
 pub use machine::Machine;
 pub use memif::MemifArgs;
@@ -61,6 +63,8 @@ pub enum BenchCommand {
     Forward(ForwardArgs),
     /// Routes that change all the time under full traffic: nothing lost, nothing wrong.
     Churn(ChurnArgs),
+    /// Routes: memory, load, lookups and changes, by table.
+    Fib(FibArgs),
     /// Samples per second from workers to a collector over UDP, each accounted for.
     Sflow(SflowArgs),
     /// Packets to a testpmd and back over shared memory, against testpmd itself.
@@ -79,6 +83,7 @@ impl BenchCommand {
             BenchCommand::All(args) => all::measure(args),
             BenchCommand::Forward(args) => forward::measure(args),
             BenchCommand::Churn(args) => churn::measure(args),
+            BenchCommand::Fib(args) => fib::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),
             BenchCommand::Memif(args) => memif::measure(args),
             BenchCommand::Decode(args) => decode::measure(args),
