@@ -9,6 +9,7 @@ needs=(
   ping:iputils-ping        # reachability, ICMP errors, path MTU
   traceroute:traceroute    # TTL and hop limit handling
   iperf3:iperf3            # TCP and UDP through the router
+  python3:python3          # sends datagrams of thousands of flows
   tshark:tshark            # an independent judge of every datagram and packet we emit
   dpdk-testpmd:dpdk-dev    # the yardstick of the benches, and the other side of memif
 )

@@ -60,6 +60,8 @@ pub struct Interface {
     pub pg: Option<PgHandle>,
     /// Administratively up.
     pub up: bool,
+    /// The device had a link when last looked at.
+    pub link: bool,
     /// Largest IP packet.
     pub mtu: u32,
     /// Longest frame.
@@ -99,6 +101,7 @@ impl Interface {
             device: None,
             pg: None,
             up: false,
+            link: false,
             mtu: 0,
             max_frame: 0,
             mac: [0; 6],

@@ -92,6 +92,11 @@ impl LinkInfo {
     pub fn is_running(&self) -> bool {
         self.is_up() && self.flags & libc::IFF_RUNNING as u32 != 0
     }
+    /// Whether it is up and the other end is there. Unlike [`is_running`](Self::is_running), which follows with
+    /// up to a second's delay, this is what the driver knows now.
+    pub fn has_carrier(&self) -> bool {
+        self.is_up() && self.flags & libc::IFF_LOWER_UP as u32 != 0
+    }
     /// Whether it receives frames for all addresses.
     pub fn is_promisc(&self) -> bool {
         self.flags & libc::IFF_PROMISC as u32 != 0

@@ -70,6 +70,7 @@ impl Router {
             instance,
             device: Some(device),
             pg: made.pg,
+            link: info.link_up,
             mtu: info.max_frame.saturating_sub(ETHERNET).min(DEFAULT_MTU),
             max_frame: info.max_frame,
             mac: info.mac,

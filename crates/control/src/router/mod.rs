@@ -40,8 +40,10 @@ use crate::path::Via;
 use crate::prefix::{Family, IpNet};
 use crate::rib::{ListKey, Rib, Source};
 
-/// How often links are looked at, in ns.
-const LINK_PERIOD: u64 = 2_000_000_000;
+/// How often links are looked at, in ns: nobody tells when one goes or comes.
+const LINK_PERIOD: u64 = 250_000_000;
+/// How often the agent is shown speed and duplex of links anew, in ns.
+const VIEW_PERIOD: u64 = 2_000_000_000;
 
 /// How to take one step back.
 enum Undo {
@@ -136,6 +138,8 @@ pub struct Router {
     is_down: bool,
     /// When the links were last looked at.
     links_seen: u64,
+    /// When the agent was last shown them.
+    view_shown: u64,
     now: u64,
     /// Packets received when last looked, and when that changed.
     traffic: (u64, Instant),
@@ -199,6 +203,7 @@ impl Router {
             stop: false,
             is_down: false,
             links_seen: 0,
+            view_shown: 0,
             now: monotonic_ns(),
             traffic: (0, Instant::now()),
         };
@@ -301,10 +306,21 @@ impl Router {
         busy
     }
 
-    /// Shows the agent which links are there, now and then: nobody tells when that changes.
+    /// Looks which links are there. Routes over one that is gone are not used until it is back.
     fn look_at_links(&mut self) {
-        if self.sflow.is_running() && self.now.saturating_sub(self.links_seen) > LINK_PERIOD {
+        if self.now.saturating_sub(self.links_seen) > LINK_PERIOD {
             self.links_seen = self.now;
+            let look = |i: &crate::interface::Interface| {
+                let link = i.device.as_ref().filter(|_| i.up)?.info().link_up;
+                (link != i.link).then_some((i.index, link))
+            };
+            let changed: Vec<(u32, bool)> = self.interfaces.iter().filter_map(look).collect();
+            for (index, link) in changed {
+                self.set_link(index, link);
+            }
+        }
+        if self.sflow.is_running() && self.now.saturating_sub(self.view_shown) > VIEW_PERIOD {
+            self.view_shown = self.now;
             self.publish_view();
         }
     }

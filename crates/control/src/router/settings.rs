@@ -23,6 +23,7 @@ impl Router {
         }
         if let Some(d) = i.device.as_mut() {
             d.set_admin(up)?;
+            i.link = d.info().link_up;
         }
         i.up = up;
         self.tell_state(index);
@@ -36,6 +37,24 @@ impl Router {
         let name = name.to_owned();
         self.undo(move |r| r.set_state(&name, !up));
         Ok(())
+    }
+
+    /// The link of an interface came or went: its routes can be used, or cannot. No setting changes, so
+    /// there is nothing to undo.
+    pub(super) fn set_link(&mut self, index: u32, link: bool) {
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return;
+        };
+        i.link = link;
+        tracing::info!("{}: link {}", i.name, if link { "up" } else { "down" });
+        self.link_changed(index);
+        self.rib.interface_changed(&mut self.forwarding, index);
+        if link {
+            self.announce(index);
+        } else {
+            // Who is there when it comes back may be somebody else.
+            self.forget_dynamic_neighbors(index);
+        }
     }
 
     /// Tells workers whether an interface is up and what it carries.
@@ -57,7 +76,7 @@ impl Router {
             let info = LinkInfo {
                 mac: i.mac,
                 mtu: u16::try_from(i.mtu).unwrap_or(u16::MAX),
-                up: i.up,
+                up: i.up && i.link,
             };
             self.forwarding.adjacencies.set_link(
                 &self.engine.shared.adjacencies,

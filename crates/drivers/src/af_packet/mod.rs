@@ -199,7 +199,7 @@ impl Device for AfPacket {
                 parshall_linux::Duplex::Half => Duplex::Half,
                 parshall_linux::Duplex::Unknown => Duplex::Unknown,
             },
-            link_up: link.is_running(),
+            link_up: link.has_carrier(),
             os_index: (link.index != 0).then_some(link.index),
             rx_queues: self.rx_queues,
             tx_queues: self.tx_queues,

@@ -157,7 +157,7 @@ impl Device for Tap {
             } else {
                 Duplex::Full
             },
-            link_up: link.is_running(),
+            link_up: link.has_carrier(),
             os_index: (link.index != 0).then_some(link.index),
             rx_queues: self.rx_queues,
             tx_queues: self.tx_queues,
