@@ -61,6 +61,11 @@ const PLAN: &[Part] = &[
         quick: "forward --workers 1,2 --case ip4 --case ip4-full --repeats 3 --window-ms 60",
     },
     Part {
+        name: "fib",
+        full: "fib",
+        quick: "fib --repeats 1 --table ip4-real --table ip6-real",
+    },
+    Part {
         name: "churn",
         full: "churn --seconds 60",
         quick: "churn --seconds 5",
@@ -74,6 +79,11 @@ const PLAN: &[Part] = &[
         name: "decode",
         full: "decode",
         quick: "decode --repeats 3",
+    },
+    Part {
+        name: "memif",
+        full: "memif",
+        quick: "memif --repeats 2 --window-ms 300",
     },
 ];
 

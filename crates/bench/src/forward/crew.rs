@@ -23,7 +23,7 @@ const WARM: Duration = Duration::from_micros(500);
 /// after slices with samples is there something to wait for: without this, sampling would look cheap.
 const REST: Duration = Duration::from_millis(1);
 /// Longest wait for the consumer to have what is in the ring.
-const DELIVERY: Duration = Duration::from_millis(200);
+const DELIVERY: Duration = Duration::from_secs(2);
 /// A slice counts as undisturbed when its thread waited for its CPU for less than this share of it.
 const DISTURBED: f64 = 0.002;
 

@@ -120,6 +120,9 @@ pub fn measure(args: &ForwardArgs) -> Result<Report, BenchError> {
     if let Some(program) = args.yardstick {
         yardstick::present(program)?;
     }
+    if let Some(path) = &args.peer_vpp {
+        crate::vpp::present(path)?;
+    }
     let crew = Crew::new(&cases, most, args.cpu)?;
     let mut tracks: BTreeMap<Key, Track> = BTreeMap::new();
     let mut yardstick = Yardstick::default();

@@ -125,6 +125,14 @@ const WINDOWS: Windows = Windows {
     count: 3,
 };
 
+/// Checks that there is a VPP at `path`.
+///
+/// # Errors
+/// When there is none.
+pub fn present(path: &Path) -> Result<(), BenchError> {
+    process::program(path).map(drop)
+}
+
 /// Runs the cases on the VPP at `path`, its worker on `cpu`.
 ///
 /// # Errors

@@ -111,7 +111,8 @@ impl Drop for Vpp {
     }
 }
 
-fn program(path: &Path) -> Result<PathBuf, BenchError> {
+/// The program at `path` or below it.
+pub fn program(path: &Path) -> Result<PathBuf, BenchError> {
     let below = PROGRAMS.iter().map(|p| path.join(p));
     let found = std::iter::once(path.to_owned())
         .chain(below)
