@@ -12,6 +12,7 @@ needs=(
   python3:python3          # sends datagrams of thousands of flows
   tshark:tshark            # an independent judge of every datagram and packet we emit
   dpdk-testpmd:dpdk-dev    # the yardstick of the benches, and the other side of memif
+  valgrind:valgrind        # counts the instructions a packet takes
 )
 
 PATH="$PATH:/usr/sbin:/sbin"

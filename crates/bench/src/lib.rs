@@ -20,6 +20,7 @@ mod drain;
 mod fib;
 mod forward;
 pub mod internet;
+pub mod linear;
 mod machine;
 mod memif;
 mod report;
