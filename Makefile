@@ -5,10 +5,14 @@ PARSHALL := $(TARGET)/release/parshall
 # Seconds for each fuzz target: `make fuzz SECONDS_EACH=1200`.
 SECONDS_EACH ?= 60
 
-.PHONY: help build demo test bench lint fmt fuzz loom clean
+# Target of `make cross`, CPU level of `make wide`.
+CROSS ?= aarch64-unknown-linux-gnu
+WIDE ?= x86-64-v4
+
+.PHONY: help build demo test bench lint fmt fuzz loom miri valgrind cross wide clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 build: ## The release binary
 	$(CARGO) build --release --locked --package parshall
@@ -38,7 +42,19 @@ fuzz: ## Every fuzz target for SECONDS_EACH seconds
 
 loom: ## Every interleaving of the lock-free crates' models
 	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir $(TARGET)/loom \
-	    --package parshall-ring --package parshall-rcu --lib
+	    --package parshall-ring --package parshall-rcu --package parshall-buffer --lib
+
+miri: ## The crates with unsafe code, and the codecs, in Miri (a nightly toolchain with miri and rust-src)
+	tests/miri.sh
+
+valgrind: ## Unit tests and a router with changing routes in memcheck
+	tests/valgrind.sh
+
+cross: ## Does everything compile for arm64? (CROSS=another target)
+	$(CARGO) check --workspace --all-targets --locked --target $(CROSS)
+
+wide: ## Does everything compile for one CPU level (WIDE=x86-64-v4), not chosen when it runs?
+	RUSTFLAGS="-C target-cpu=$(WIDE)" $(CARGO) check --workspace --all-targets --locked --target-dir $(TARGET)/$(WIDE)
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -26,19 +26,19 @@ pub fn tsc_hz() -> u64 {
 /// The time-stamp counter (x86), the virtual counter (arm64) or nanoseconds elsewhere.
 #[inline]
 pub fn tsc() -> u64 {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: RDTSC reads a counter and touches no memory; every x86_64 has it.
     unsafe {
         std::arch::x86_64::_rdtsc()
     }
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
     {
         let ticks: u64;
         // SAFETY: CNTVCT_EL0 is readable from user space on Linux and reading it has no effect.
         unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack)) };
         ticks
     }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     monotonic_ns()
 }
 

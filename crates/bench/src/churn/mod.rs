@@ -77,6 +77,20 @@ struct Found {
 /// # Errors
 /// When it cannot be set up, or a change is refused.
 pub fn measure(args: &ChurnArgs) -> Result<Report, BenchError> {
+    // In a thread of its own: it leaves the worker its CPU, and this thread stays where it may run.
+    let control = std::thread::Builder::new().name("churn".into());
+    let args = args.clone();
+    let run = control.spawn(move || run(&args).map(|found| (found, args)));
+    let run = run.map_err(|e| BenchError::of("thread", e))?;
+    let done = run.join();
+    let ((found, faults), args) =
+        done.map_err(|_| BenchError("the churn thread panicked".into()))??;
+    let mut report = report(&found, &args)?;
+    report.faults = faults;
+    Ok(report)
+}
+
+fn run(args: &ChurnArgs) -> Result<(Found, Vec<String>), BenchError> {
     let mut model = Model::new(args.one_in as usize, args.seed)?;
     let mut world = World::new(args.cpu, &model)?;
     pin_control(args.cpu);
@@ -109,9 +123,8 @@ pub fn measure(args: &ChurnArgs) -> Result<Report, BenchError> {
         table_mib: world.table_bytes() as u64 >> 20,
         load_seconds,
     };
-    let mut report = report(&found, args)?;
-    report.faults = faults(&found, &run, &traffic, &mut world);
-    Ok(report)
+    let faults = faults(&found, &run, &traffic, &mut world);
+    Ok((found, faults))
 }
 
 /// Control leaves the worker its CPU, where there are two.
