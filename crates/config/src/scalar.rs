@@ -42,7 +42,7 @@ pub fn read(kind: &Kind, unit: &str, scalar: &Scalar) -> Result<Checked, String>
         Kind::Name { max, .. } => name(text, *max).ok_or_else(wants),
         Kind::Namespace if text.starts_with('/') => path(text, true, 4095).ok_or_else(wants),
         Kind::Namespace => name(text, 255).ok_or_else(wants),
-        Kind::Interface => name(text, 63).ok_or_else(wants),
+        Kind::Interface => interface(text).ok_or_else(wants),
         Kind::Address => address(text).map(Checked::Address).ok_or_else(wants),
         Kind::IfAddress => prefix(text)
             .ok_or_else(wants)
@@ -99,6 +99,15 @@ fn name(text: &str, max: usize) -> Option<Checked> {
         && !matches!(text, "." | "..")
         && !text.starts_with('-');
     good.then(|| Checked::Text(text.into()))
+}
+
+/// The name of an interface. Only memif's have a slash: `memif0/0`.
+fn interface(text: &str) -> Option<Checked> {
+    let memif = |t: &str| crate::translate::memif::numbers(t).is_some();
+    if text.strip_prefix("memif").is_some_and(memif) {
+        return Some(Checked::Text(text.into()));
+    }
+    name(text, 63)
 }
 
 fn address(text: &str) -> Option<IpAddr> {

@@ -223,10 +223,41 @@ interfaces:
     assert!(error("interfaces: {local0: {}}").contains("the router itself"));
     assert!(error("interfaces: {tap0: {type: pg}}").contains("of type tap, not pg"));
     assert!(error("interfaces: {wan: {type: af_xdp}}").contains("`host-interface` is missing"));
-    assert!(error("interfaces: {host-e: {tx-queues: 1}}").contains("only af_xdp has"));
+    assert!(error("interfaces: {host-e: {tx-queues: 1}}").contains("only af_xdp or memif has"));
     assert!(error("interfaces: {wan: {type: af_packet}}").contains("`host-interface` is missing"));
     assert!(error("interfaces: {tap07: {}}").contains("says of no type"));
     assert!(error("interfaces: {\"a b\": {}}").contains("cannot be the name"));
+}
+
+#[test]
+fn memif_interfaces_are_made_on_their_sockets() {
+    let text = "
+memif: {sockets: [{id: 7, filename: /run/vpp/memif.sock}, {id: 8, filename: '@abstract'}]}
+interfaces:
+  memif0/0: {state: down}
+  memif7/3: {role: slave, queues: 2, tx-queues: 3, ring-size: 2048, buffer-size: 4096, secret: s.1, state: down}
+  vm: {type: memif, socket-id: 8, id: 1, mac: '02:00:00:00:00:01', state: down}
+";
+    assert_eq!(
+        lines(text),
+        [
+            "create memif socket id 7 filename /run/vpp/memif.sock",
+            "create memif socket id 8 filename @abstract",
+            "create interface memif socket-id 0 id 0 master",
+            "create interface memif socket-id 7 id 3 slave ring-size 2048 buffer-size 4096 rx-queues 2 tx-queues 3 \
+             secret s.1",
+            "create interface memif socket-id 8 id 1 master name vm hw-addr 02:00:00:00:00:01",
+        ]
+    );
+    rehearsed(text);
+    let e = |text: &str| errors(text).to_string();
+    assert!(e("interfaces: {memif3/0: {}}").contains("there is no memif socket 3 in this file"));
+    assert!(e("interfaces: {memif0/1: {id: 2}}").contains("the interface's name says 1"));
+    assert!(e("interfaces: {memif0: {}}").contains("says of no type"));
+    assert!(e("interfaces: {memif0/x: {}}").contains("cannot be the name"));
+    assert!(e("memif: {sockets: [{id: 1}]}").contains("`filename` is missing"));
+    let twice = "memif: {sockets: [{id: 1, filename: a}, {id: 1, filename: b}]}";
+    assert!(e(twice).contains("socket 1 is in this list already"));
 }
 
 #[test]
@@ -312,11 +343,11 @@ such as 192.0.2.1/24 or 2001:db8::1/64
 r.yaml:8:3: interfaces: `tap0` is here a second time, the first is on line 4; a key stands once
 r.yaml:10:8: interfaces.pg0: an interface has fields such as `addresses:`; known are type, state, mac, mtu, addresses, \
 ip6, table, mpls, promiscuous, xconnect, sflow, host-interface, namespace, queues, rx-placement, rx-mode, tx-queues, rx-queue-size, tx-queue-size, copy-mode, xdp-mode, busy-poll, host-mac, host-mtu, host-addresses, \
-host-gateways, receive, transmit, loop or speed
+host-gateways, role, socket-id, id, ring-size, buffer-size, secret, receive, transmit, loop or speed
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?
 r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, log, interfaces, tables, \
-neighbors, routes, mpls, sflow, packet-generator or commands"
+neighbors, routes, mpls, memif, sflow, packet-generator or commands"
     );
 }
 

@@ -1,5 +1,8 @@
 //! Fields of an interface.
 
+use parshall_drivers::memif::{BUFFER_SIZE, MAX_RING_SIZE, MAX_SECRET};
+
+use super::memif::NUMBER;
 use super::{FILE, HEADER_BYTES, MAX_WORKERS, RATE, TABLE_NUMBER, TYPE_NAMES, field};
 use crate::schema::Default::{None, Value, Words};
 use crate::schema::{Kind, Section};
@@ -27,8 +30,8 @@ const MTU: Kind = Kind::Uint {
 pub(super) const INTERFACE: Section = Section {
     title: "An interface",
     help: "The key is the interface's name in Parshall. By itself it is `host-` or `xdp-` and the name of the Linux \
-           interface (`af_packet`, `af_xdp`), or the type's name and a number from 0 to 16383: `tap0`, `loop0`, `pg0`, `pcap0`. Any other \
-           name of at most 63 letters, digits and `._:-` will do when `type` is written.",
+           interface (`af_packet`, `af_xdp`), or the type's name and a number from 0 to 16383: `tap0`, `loop0`, `pg0`, `pcap0`, or `memif` with \
+           the numbers of its socket and on it: `memif0/0`. Any other name of at most 63 letters, digits and `._:-` will do when `type` is written.",
     fields: &[
         field(
             "type",
@@ -117,11 +120,11 @@ pub(super) const INTERFACE: Section = Section {
         field(
             "queues",
             QUEUES,
-            Words("one for each worker; af_xdp: all the interface has"),
+            Words("one for each worker; af_xdp: all the interface has; memif: 1"),
             "Receive queues; flows are spread over them.",
         )
         .unit("queues")
-        .only(&["af_packet", "af_xdp", "tap"]),
+        .only(&["af_packet", "af_xdp", "memif", "tap"]),
         field(
             "rx-placement",
             Kind::List {
@@ -143,11 +146,11 @@ pub(super) const INTERFACE: Section = Section {
         field(
             "tx-queues",
             QUEUES,
-            Words("one for each worker, as far as the interface has as many"),
+            Words("one for each worker, as far as the interface has as many; memif: 1"),
             "Transmit queues.",
         )
         .unit("queues")
-        .only(&["af_xdp"]),
+        .only(&["af_xdp", "memif"]),
         field(
             "rx-queue-size",
             QUEUE_SIZE,
@@ -221,6 +224,59 @@ pub(super) const INTERFACE: Section = Section {
             "Next hops of the host's default routes, one for each IP version.",
         )
         .only(&["tap"]),
+        field(
+            "role",
+            Kind::Choice(&["master", "slave"]),
+            Value("master"),
+            "Which end it is: a master listens on the socket, a slave connects to it and makes the memory.",
+        )
+        .only(&["memif"]),
+        field(
+            "socket-id",
+            NUMBER,
+            Words("what the name says, else 0"),
+            "Number of the socket, of those under `memif`.",
+        )
+        .only(&["memif"]),
+        field(
+            "id",
+            NUMBER,
+            Words("what the name says, else 0"),
+            "Number of the interface on its socket, the same at both ends.",
+        )
+        .only(&["memif"]),
+        field(
+            "ring-size",
+            Kind::Uint {
+                min: 1,
+                max: MAX_RING_SIZE as u64,
+            },
+            Value("1024"),
+            "Packets a ring holds, a power of two; a master takes what the slave has.",
+        )
+        .unit("packets")
+        .only(&["memif"]),
+        field(
+            "buffer-size",
+            Kind::Uint {
+                min: BUFFER_SIZE.0 as u64,
+                max: BUFFER_SIZE.1 as u64,
+            },
+            Value("2048"),
+            "Size of each buffer; a master takes what the slave has. Longer packets take several.",
+        )
+        .unit("bytes")
+        .only(&["memif"]),
+        field(
+            "secret",
+            Kind::Name {
+                what: "a word that the slave has to know",
+                max: MAX_SECRET,
+            },
+            Words("none is asked for"),
+            "What a slave has to say to be let in.",
+        )
+        .only(&["memif"]),
         field(
             "receive",
             FILE,

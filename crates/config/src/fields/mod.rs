@@ -2,6 +2,7 @@
 //! is described. Ranges that another room owns are taken from there.
 
 mod interface;
+mod memif;
 mod routing;
 mod streams;
 mod telemetry;
@@ -13,6 +14,7 @@ use crate::schema::Default::{None, Value, Words};
 use crate::schema::{Default, Field, Kind, Section};
 
 use interface::INTERFACE;
+use memif::MEMIF;
 use routing::{MPLS, NEIGHBOR, ROUTE, TABLE};
 use streams::PG;
 use telemetry::SFLOW;
@@ -21,13 +23,14 @@ use telemetry::SFLOW;
 pub const TYPES: &[(&str, &str)] = &[
     ("af_packet", "host-"),
     ("af_xdp", "xdp-"),
+    ("memif", "memif"),
     ("tap", "tap"),
     ("loopback", "loop"),
     ("pg", "pg"),
     ("pcap", "pcap"),
 ];
 
-const TYPE_NAMES: &[&str] = &["af_packet", "af_xdp", "tap", "loopback", "pg", "pcap"];
+const TYPE_NAMES: &[&str] = &["af_packet", "af_xdp", "memif", "tap", "loopback", "pg", "pcap"];
 
 /// Highest number in the name of an interface.
 pub const MAX_NUMBER: u32 = MAX_INSTANCE;
@@ -152,6 +155,12 @@ pub const FILE_SECTION: Section = Section {
             "Static routes.",
         ),
         field("mpls", Kind::Record(&MPLS), None, "MPLS forwarding."),
+        field(
+            "memif",
+            Kind::Record(&MEMIF),
+            None,
+            "Sockets of memif interfaces.",
+        ),
         field(
             "sflow",
             Kind::Record(&SFLOW),

@@ -41,7 +41,7 @@ pub struct Interface<'f> {
     pub kind: &'static str,
     /// What the name ends with, when it is the one that the type gives by itself.
     pub suffix: Option<&'f str>,
-    /// Number that it is made with; without meaning for `af_packet` and `af_xdp`.
+    /// Number that it is made with; without meaning for `af_packet`, `af_xdp` and `memif`.
     pub number: u32,
     pub record: &'f Record,
 }
@@ -59,6 +59,7 @@ impl<'f> Interface<'f> {
             };
             let good = match *kind {
                 "af_packet" | "af_xdp" => !suffix.is_empty(),
+                "memif" => super::memif::numbers(suffix).is_some(),
                 _ => number(),
             };
             good.then_some((*kind, suffix))
@@ -189,6 +190,7 @@ impl<'f> Builder<'f, '_> {
             let line = match i.kind {
                 "af_packet" => self.host_interface(i),
                 "af_xdp" => self.af_xdp(i),
+                "memif" => self.memif(i),
                 "tap" => format!("create tap id {n}{name}{}", self.tap(i.record)),
                 "loopback" => format!("create loopback interface instance {n}{name}{}", mac("mac")),
                 "pg" => format!(
@@ -463,7 +465,7 @@ impl<'f> Builder<'f, '_> {
 }
 
 /// " WORDS VALUE" when the field is there.
-fn option(r: &Record, field: &str, words: &str) -> String {
+pub(super) fn option(r: &Record, field: &str, words: &str) -> String {
     let value = match r.get(field).map(|i| &i.value) {
         Some(Checked::Text(t)) => word(t),
         Some(Checked::Uint(n)) => n.to_string(),
@@ -492,8 +494,8 @@ fn bad_name(name: &str) -> String {
         return format!("`{name}` is a word of the command language; choose another name");
     }
     format!(
-        "{} says of no type what it is; write `type`, or a name such as `host-eth0`, or `tap`, `loop`, `pg` or \
-         `pcap` and a number from 0 to {MAX_NUMBER}",
+        "{} says of no type what it is; write `type`, or a name such as `host-eth0`, `memif0/0`, or `tap`, `loop`, `pg` \
+         or `pcap` and a number from 0 to {MAX_NUMBER}",
         quoted(name)
     )
 }

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod interfaces;
+pub mod memif;
 mod mpls;
 mod paths;
 mod routes;
@@ -39,6 +40,7 @@ pub fn translate(file: &Record, report: &mut Report) -> Plan {
     let engine = b.engine();
     b.identify_interfaces(&engine);
     b.tables();
+    b.memif_sockets();
     b.create_interfaces();
     b.set_up_interfaces();
     b.cross_connect();
