@@ -255,14 +255,19 @@ fn send(
 fn work(mut p: Producer<SampleSlot>, port: &Port, rx_if: u32, args: &SflowArgs, stop: &AtomicBool) {
     let rate = args.rate / u64::from(args.workers);
     let start = Instant::now();
-    let (mut taken, mut drops) = (0u64, 0u64);
+    let (mut taken, mut drops, mut missed) = (0u64, 0u64, 0u64);
     while !stop.load(Ordering::Relaxed) {
         let allowed = match args.rate {
             0 => u64::MAX,
             _ => (start.elapsed().as_nanos() * u128::from(rate) / 1_000_000_000) as u64,
         };
+        // Who had to wait for a processor does not make up for it: a worker has no speed beyond its own either.
+        let behind = allowed.saturating_sub(missed + taken);
+        if args.rate != 0 && behind > 2 * FRAME {
+            missed += behind - FRAME;
+        }
         // Like a worker it never sleeps; at a rate that leaves it nothing to do it looks at the clock.
-        let burst = allowed.saturating_sub(taken).min(FRAME);
+        let burst = behind.min(FRAME);
         port.pool.fetch_add(burst * 100, Ordering::Relaxed);
         for _ in 0..burst {
             if args.rate == 0 && !p.has_room() {
