@@ -670,6 +670,26 @@ fn wait(epoll: &OwnedFd, ns: u64) -> bool {
             0,
         )
     };
+    if n < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+        return wait_ms(epoll, ns);
+    }
+    n > 0
+}
+
+/// The same on kernels before 5.11, which wait in milliseconds only: rounded up, or it would not sleep.
+#[cold]
+fn wait_ms(epoll: &OwnedFd, ns: u64) -> bool {
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+    let ms = i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+    // SAFETY: the pointer is to a local that lives through the call, the length is that of the array.
+    let n = unsafe {
+        libc::epoll_wait(
+            epoll.as_raw_fd(),
+            events.as_mut_ptr(),
+            events.len() as i32,
+            ms,
+        )
+    };
     n > 0
 }
 
