@@ -61,13 +61,17 @@ impl LoadBalance {
     }
 
     /// The load-balance for `paths` that moves the fewest flows from where this one has
-    /// them. Never has fewer buckets than this one: a smaller mask would move flows.
+    /// them. Never has fewer buckets than this one, since a smaller mask would move flows,
+    /// unless one path is left.
     ///
     /// # Errors
     /// As [`LoadBalance::new`].
     pub fn update(&self, paths: &[Path]) -> Result<Self, LoadBalanceError> {
         let paths = merged(paths)?;
-        let n = exact_size(&paths).max(self.len());
+        let n = match paths.len() {
+            1 => 1,
+            _ => exact_size(&paths).max(self.len()),
+        };
         let mut old = [None; BUCKETS_MAX];
         for (i, bucket) in old.iter_mut().enumerate().take(n) {
             let dpo = self.buckets[i & self.mask as usize];

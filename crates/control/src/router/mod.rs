@@ -45,10 +45,13 @@ const LINK_PERIOD: u64 = 250_000_000;
 /// How often the agent is shown speed and duplex of links anew, in ns.
 const VIEW_PERIOD: u64 = 2_000_000_000;
 
+/// Something to do later.
+type Step = Box<dyn FnOnce(&mut Router) -> Result<()> + Send>;
+
 /// How to take one step back.
 enum Undo {
     /// By doing something.
-    Step(Box<dyn FnOnce(&mut Router) -> Result<()> + Send>),
+    Step(Step),
     /// By giving a route what its source wanted before: small, since a transaction can be of a million.
     Route(At, Source, Option<Arc<ListKey>>),
 }

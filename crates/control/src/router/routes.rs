@@ -443,3 +443,6 @@ fn names(path: &Path, index: u32) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;
