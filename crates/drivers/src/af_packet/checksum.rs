@@ -12,7 +12,7 @@ const SCTP_OFFSET: usize = 8;
 
 /// Completes the checksum over `frame[start..]` that goes to `start + offset`; false, and nothing
 /// done, when that lies outside.
-pub(super) fn complete(frame: &mut [u8], start: usize, offset: usize) -> bool {
+pub(crate) fn complete(frame: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(covered) = frame.get_mut(start..) else {
         return false;
     };

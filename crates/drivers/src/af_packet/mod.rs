@@ -18,11 +18,11 @@
 //!   is still to be completed, and the exact segment size of a super-frame. Guessing either from the
 //!   packet would break TCP behind a smaller path MTU, or inside a tunnel.
 
-mod checksum;
+pub(crate) mod checksum;
 mod ring;
-mod rx;
-mod segment;
-mod sys;
+pub(crate) mod rx;
+pub(crate) mod segment;
+pub(crate) mod sys;
 #[cfg(test)]
 mod tests;
 mod tx;

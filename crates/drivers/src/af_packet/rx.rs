@@ -35,7 +35,7 @@ pub(super) struct PacketRx {
 
 /// A VLAN tag as it stands in a frame, or nothing.
 #[derive(Clone, Copy, Default)]
-struct Tag {
+pub(crate) struct Tag {
     bytes: [u8; 4],
     len: usize,
 }
@@ -86,15 +86,8 @@ impl PacketRx {
         }
     }
 
-    /// Hands out segments of the super-frame at hand while the frame has room.
     fn drain_segments(&mut self, pool: &mut Pool, frame: &mut Frame, burst: &mut RxBurst) {
-        while self.cut.pending() && frame.room() > 0 {
-            let mut room = SuperFrame::header_room();
-            match self.cut.next(&mut room) {
-                Some(s) => deliver(&[s.header, s.payload], self.if_index, pool, frame, burst),
-                None => burst.errors += 1,
-            }
-        }
+        drain(&mut self.cut, self.if_index, pool, frame, burst);
     }
 
     /// Nothing came: looks now and then for what only shows when asked for. Says how many frames the
@@ -167,7 +160,7 @@ fn tag_of(status: u32, header: &libc::tpacket2_hdr) -> Tag {
 
 /// Makes packets of one frame as the kernel gave it, vnet header in front. A super-frame goes into
 /// `cut` and is handed out from there.
-fn take(
+pub(crate) fn take(
     bytes: &mut [u8],
     tag: Tag,
     cut: &mut SuperFrame,
@@ -208,6 +201,23 @@ fn take(
     } else {
         let (macs, rest) = data.split_at(TAG_AT);
         deliver(&[macs, &tag.bytes, rest], if_index, pool, frame, burst);
+    }
+}
+
+/// Hands out segments of the super-frame at hand while the frame has room.
+pub(crate) fn drain(
+    cut: &mut SuperFrame,
+    if_index: u32,
+    pool: &mut Pool,
+    frame: &mut Frame,
+    burst: &mut RxBurst,
+) {
+    while cut.pending() && frame.room() > 0 {
+        let mut room = SuperFrame::header_room();
+        match cut.next(&mut room) {
+            Some(s) => deliver(&[s.header, s.payload], if_index, pool, frame, burst),
+            None => burst.errors += 1,
+        }
     }
 }
 

@@ -37,7 +37,7 @@ struct Layout {
 
 /// A super-frame on its way out in segments. Reused: keeps its memory.
 #[derive(Default)]
-pub(super) struct SuperFrame {
+pub(crate) struct SuperFrame {
     bytes: Vec<u8>,
     layout: Option<Layout>,
     segment: usize,
@@ -47,7 +47,7 @@ pub(super) struct SuperFrame {
 }
 
 /// One segment: headers of its own and a piece of the super-frame's payload.
-pub(super) struct Segment<'a> {
+pub(crate) struct Segment<'a> {
     pub header: &'a [u8],
     pub payload: &'a [u8],
 }

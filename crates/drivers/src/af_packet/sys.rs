@@ -22,7 +22,7 @@ const SOCKET_BUFFER: libc::c_int = 16 << 20;
 
 /// `struct virtio_net_hdr`: what the kernel knows of a received frame (virtio 1.2 section 5.1.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct VnetHeader {
+pub(crate) struct VnetHeader {
     pub flags: u8,
     pub gso_type: u8,
     /// Largest payload of a segment.

@@ -4,9 +4,11 @@
 //! pair per worker. The device has no life of its own: it vanishes when this one is dropped.
 //! Follows the kernel's `Documentation/networking/tuntap.rst`.
 //!
-//! The host is told that the device can neither complete checksums nor take super-frames
-//! (`TUNSETOFFLOAD` 0), so every frame that arrives is whole and at most one MTU long. Jumbo frames
-//! are read and written straight from and to buffer chains.
+//! The host may leave checksums to us and hand over super-frames of up to 64 KiB (`TUNSETOFFLOAD`): they are
+//! cut into segments here, by what its `virtio_net_hdr` says. A tap cannot slow its host down, it can only
+//! lose what does not fit into its queue, which is counted in frames: with super-frames it holds thirty
+//! times as much, and a TCP on the host need not send anything twice. Ordinary and jumbo frames are read and
+//! written straight from and to buffer chains.
 
 mod rx;
 mod sys;

@@ -10,8 +10,13 @@ use parshall_buffer::{BufferIndex, DATA_SIZE, HEADROOM, Pool};
 use parshall_device::DeviceError;
 use parshall_linux::Error;
 
+use crate::af_packet::sys::VnetHeader;
+
 const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
 const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+/// What the host may leave to us (`TUN_F_*`): checksums, segments of TCP over both IP versions with congestion
+/// marks, and, from Linux 6.2 on, of UDP.
+const OFFLOADS: [libc::c_ulong; 3] = [0x6f, 0x0f, 0];
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 const CLONE_DEVICE: &str = "/dev/net/tun";
 
@@ -42,7 +47,8 @@ fn open_queue(name: &str, extra: libc::c_int) -> Result<(OwnedFd, String), Devic
     for (to, &from) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
         *to = from as libc::c_char;
     }
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE | extra;
+    let flags =
+        libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE | extra;
     // IFF_TUN_EXCL is the sign bit of the field.
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the kernel reads and writes one ifreq, which outlives the call.
@@ -54,10 +60,13 @@ fn open_queue(name: &str, extra: libc::c_int) -> Result<(OwnedFd, String), Devic
         };
         return Err(super::failed(e));
     }
-    // SAFETY: the argument is a number: no offloads, so that only whole frames arrive.
-    if unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, 0) } < 0 {
+    let accepted = OFFLOADS.iter().any(|offloads| {
+        // SAFETY: the argument is a number.
+        unsafe { libc::ioctl(file.as_raw_fd(), TUNSETOFFLOAD, *offloads) >= 0 }
+    });
+    if !accepted {
         return Err(super::failed(Error::last_os(
-            "turn off the offloads of",
+            "set the offloads of",
             &object,
         )));
     }
@@ -101,38 +110,48 @@ pub(super) fn set_carrier(fd: &OwnedFd, on: bool) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Reads one frame into the data parts of `buffers` (at most [`MAX_PARTS`]); says its length, cut to
-/// what fits.
+/// Reads one frame: its header into `vnet`, its bytes into the data parts of `buffers` (at most
+/// [`MAX_PARTS`]) and what is longer into `rest`. Says its length without the header, cut to what fits.
 pub(super) fn read_frame(
     fd: &OwnedFd,
+    vnet: &mut [u8; VnetHeader::LEN],
     pool: &mut Pool,
     buffers: &[BufferIndex],
+    rest: &mut [u8],
 ) -> Result<usize, Errno> {
     let mut parts = [libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
-    }; MAX_PARTS];
+    }; MAX_PARTS + 2];
     let count = buffers.len().min(MAX_PARTS);
-    for (part, &b) in parts.iter_mut().zip(buffers) {
+    let part = |bytes: &mut [u8]| libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    (parts[0], parts[count + 1]) = (part(vnet), part(rest));
+    for (part, &b) in parts[1..].iter_mut().zip(&buffers[..count]) {
         let data = &mut pool.parts_mut(b).1[HEADROOM..];
         *part = libc::iovec {
             iov_base: data.as_mut_ptr().cast(),
             iov_len: data.len(),
         };
     }
-    // SAFETY: every part points at the data of a buffer the caller has taken from `pool`, which is
-    // borrowed mutably until the call returns, so the kernel is its only writer.
-    let n = unsafe { libc::readv(fd.as_raw_fd(), parts.as_ptr(), count as libc::c_int) };
-    usize::try_from(n).map_err(|_| Errno::last())
+    // SAFETY: every part points at the data of a buffer the caller has taken from `pool`, or at one of the
+    // slices; all are borrowed mutably until the call returns, so the kernel is their only writer.
+    let n = unsafe { libc::readv(fd.as_raw_fd(), parts.as_ptr(), count as libc::c_int + 2) };
+    let n = usize::try_from(n).map_err(|_| Errno::last())?;
+    Ok(n.saturating_sub(VnetHeader::LEN))
 }
 
 /// Writes one frame from the parts of packet `b`.
 pub(super) fn write_frame(fd: &OwnedFd, pool: &Pool, b: BufferIndex) -> Result<(), Errno> {
+    // All zeros: the frame is whole, its checksums are there.
+    let vnet = [0u8; VnetHeader::LEN];
     let mut parts = [libc::iovec {
-        iov_base: std::ptr::null_mut(),
-        iov_len: 0,
-    }; MAX_PARTS];
-    let mut count = 0;
+        iov_base: vnet.as_ptr().cast_mut().cast(),
+        iov_len: vnet.len(),
+    }; MAX_PARTS + 1];
+    let mut count = 1;
     pool.for_each_part(b, |bytes| {
         if let Some(part) = parts.get_mut(count) {
             *part = libc::iovec {
@@ -142,10 +161,10 @@ pub(super) fn write_frame(fd: &OwnedFd, pool: &Pool, b: BufferIndex) -> Result<(
         }
         count += 1;
     });
-    if count > MAX_PARTS {
+    if count > MAX_PARTS + 1 {
         return Err(Errno::EMSGSIZE);
     }
-    // SAFETY: the kernel only reads the parts, which lie in `pool`, borrowed until the call returns.
+    // SAFETY: the kernel only reads the parts: a local and what lies in `pool`, borrowed until the call returns.
     let n = unsafe { libc::writev(fd.as_raw_fd(), parts.as_ptr(), count as libc::c_int) };
     if n < 0 { Err(Errno::last()) } else { Ok(()) }
 }
