@@ -10,6 +10,9 @@ needs=(
   traceroute:traceroute    # TTL and hop limit handling
   iperf3:iperf3            # TCP and UDP through the router
   python3:python3          # sends datagrams of thousands of flows
+  ethtool:ethtool          # offloads of the far side
+  setpriv:util-linux       # routers without a privilege
+  clang:clang              # compiles the kernel programs again, to compare
   tshark:tshark            # an independent judge of every datagram and packet we emit
   dpdk-testpmd:dpdk-dev    # the yardstick of the benches, and the other side of memif
   valgrind:valgrind        # counts the instructions a packet takes

@@ -1,13 +1,16 @@
 //! Developer commands: `cargo xtask deps` (dependency ranks), `cargo xtask style` (rules of the source
-//! text that no compiler checks), `cargo xtask check` (both). Exit status 1 and one line per finding.
+//! text that no compiler checks), `cargo xtask check` (both, and that no kernel program is older than its
+//! source), `cargo xtask ebpf` (compile the kernel programs), `cargo xtask ebpf --check` (compile and
+//! compare). Exit status 1 and one line per finding.
 
 mod deps;
+mod ebpf;
 mod style;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask deps | style | check";
+const USAGE: &str = "usage: cargo xtask deps | style | check | ebpf [--check]";
 
 fn main() -> ExitCode {
     let command = std::env::args().nth(1).unwrap_or_default();
@@ -17,8 +20,11 @@ fn main() -> ExitCode {
         "style" => style::check(&root),
         "check" => deps::check(&root).and_then(|mut found| {
             found.extend(style::check(&root)?);
+            found.extend(ebpf::check_stamps(&root)?);
             Ok(found)
         }),
+        "ebpf" if std::env::args().nth(2).as_deref() == Some("--check") => ebpf::check(&root),
+        "ebpf" => ebpf::build(&root),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -164,6 +164,11 @@ impl Router {
     /// Starts a router inside a namespace with this configuration; the word SOCKET in it stands for the
     /// path of its command socket.
     pub fn start_with(ns: &Netns, config: &str) -> Router {
+        Router::start_by(ns, "", config)
+    }
+
+    /// The same through another program, which starts it: `setpriv ...`.
+    pub fn start_by(ns: &Netns, starter: &str, config: &str) -> Router {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("router.yaml");
         let socket = dir.path().join("cli.sock");
@@ -173,7 +178,11 @@ impl Router {
         )
         .unwrap();
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
-        let line = format!("{} run -c {}", parshall().display(), path.display());
+        let line = format!(
+            "{starter} {} run -c {}",
+            parshall().display(),
+            path.display()
+        );
         let child = ns
             .command(&line)
             .stdout(Stdio::null())
@@ -252,6 +261,11 @@ impl Router {
             .split_whitespace()
             .collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+
+    /// Stops its threads, or lets them go on: `-STOP`, `-CONT`. Ends it at once: `-KILL`.
+    pub fn signal(&self, signal: &str) {
+        must("kill", &[signal, &self.child.id().to_string()]);
     }
 
     /// Ends the router by signal and says whether it ended well.
