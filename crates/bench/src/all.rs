@@ -109,7 +109,7 @@ pub fn measure(args: &AllArgs) -> Result<Report, BenchError> {
     let mut faults = Vec::new();
     for part in parts {
         eprintln!("== {}: parshall bench {}", part.name, part.line(args.quick));
-        match part.run(args) {
+        match part.apart(args) {
             Ok(report) => {
                 write(
                     &args.out.join(format!("{}.json", part.name)),
@@ -139,6 +139,12 @@ impl Part {
     fn command(&self, quick: bool) -> Result<BenchCommand, BenchError> {
         let line = Line::try_parse_from(self.line(quick).split_whitespace());
         Ok(line.map_err(|e| BenchError::of(self.name, e))?.command)
+    }
+
+    /// Runs on a thread of its own: a bench may pin its thread, which is nothing for the next one.
+    fn apart(&self, args: &AllArgs) -> Result<Report, BenchError> {
+        let run = || std::thread::scope(|s| s.spawn(|| self.run(args)).join());
+        run().unwrap_or_else(|_| Err(BenchError(format!("{} panicked", self.name))))
     }
 
     fn run(&self, args: &AllArgs) -> Result<Report, BenchError> {

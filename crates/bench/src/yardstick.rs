@@ -2,8 +2,10 @@
 //!
 //! Its figure is of the bare loop (buffers are taken and freed, nothing is read or written), the same
 //! program on every machine, so figures of two machines can be set against each other. It runs in the same
-//! run as what it is a yardstick for, on the same CPU. Follows the DPDK testpmd user guide (`io` forwarding,
-//! `show port stats`).
+//! run as what it is a yardstick for, on the same CPU. As with our own figures, time in which other programs had
+//! that CPU does not count: packets are set against the processor time of the forwarding thread, which sleeps
+//! while forwarding is stopped. Follows the DPDK testpmd user guide (`io` forwarding, `start`, `stop`) and
+//! proc(5) (`schedstat`).
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -24,9 +26,9 @@ pub enum Program {
 
 const TESTPMD: &str = "dpdk-testpmd";
 const INSTALL: &str = "install it (Debian: apt-get install dpdk-dev) or leave --yardstick out";
-/// Statistics are printed so often.
-const PERIODS: u32 = 8;
-const PERIOD: Duration = Duration::from_millis(250);
+/// Forwarding is started and stopped so often, for so long.
+const WINDOWS: usize = 4;
+const WINDOW: Duration = Duration::from_millis(400);
 /// Longest time it may take to start and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -61,16 +63,16 @@ pub struct Figures {
     pub program: &'static str,
     /// What it does.
     pub what: &'static str,
-    /// Million packets a second, received and sent, both ports together: median of the periods.
+    /// Million packets a second, received and sent, both ports together: median of the windows.
     pub mpps: f64,
-    /// Slowest period.
+    /// Slowest window.
     pub mpps_min: f64,
-    /// Fastest period.
+    /// Fastest window.
     pub mpps_max: f64,
     /// Ticks a packet at the median.
     pub cycles_per_packet: f64,
-    /// How many periods.
-    pub periods: usize,
+    /// How many windows.
+    pub windows: usize,
 }
 
 impl Yardstick {
@@ -85,15 +87,16 @@ impl Yardstick {
     /// # Errors
     /// When the program cannot be run or prints no rates.
     pub fn measure(&mut self, cpu: usize) -> Result<(), BenchError> {
-        let output = testpmd(cpu)?;
-        let rates = rates(&output);
-        if rates.len() < 2 {
+        let (output, busy) = testpmd(cpu)?;
+        let sent = sent(&output);
+        if sent.len() != WINDOWS || busy.len() != WINDOWS {
             let last: Vec<_> = output.lines().rev().take(5).collect();
             let text = last.into_iter().rev().collect::<Vec<_>>().join("; ");
-            return Err(BenchError(format!("{TESTPMD} gave no rates: {text}")));
+            return Err(BenchError(format!("{TESTPMD} gave no figures: {text}")));
         }
-        // The first is since the start of the program.
-        self.mpps.extend(&rates[1..]);
+        let windows = sent.iter().zip(&busy);
+        self.mpps
+            .extend(windows.map(|(packets, ns)| packets * 1e3 / *ns as f64));
         Ok(())
     }
 
@@ -109,7 +112,7 @@ impl Yardstick {
             mpps_min: round(fold(f64::min), 2),
             mpps_max: round(fold(f64::max), 2),
             cycles_per_packet: round(hz / 1e6 / mpps.max(1e-9), 2),
-            periods: self.mpps.len(),
+            windows: self.mpps.len(),
         }
     }
 }
@@ -131,15 +134,35 @@ impl Figures {
     }
 }
 
-/// Runs testpmd for all periods; gives what it printed. The forwarding core is `cpu`, the main one (which
-/// only reads commands) any other if there is one.
-fn testpmd(cpu: usize) -> Result<String, BenchError> {
+/// Runs testpmd for all windows; gives what it printed, and the nanoseconds that its forwarding thread ran in
+/// each. The forwarding core is `cpu`, the main one (which only reads commands) any other if there is one.
+fn testpmd(cpu: usize) -> Result<(String, Vec<u64>), BenchError> {
     let fail = |e: std::io::Error| BenchError::of(TESTPMD, e);
+    let mut child = start(cpu)?;
+    let output = reader(child.stdout.take());
+    let errors = reader(child.stderr.take());
+    let pid = child.id();
+    let asked = match child.stdin.take() {
+        Some(mut stdin) => command(&mut stdin, pid),
+        None => Ok(Vec::new()),
+    };
+    let ended = end(&mut child);
+    let text = |h: std::thread::JoinHandle<String>| h.join().unwrap_or_default();
+    let (output, errors) = (text(output), text(errors));
+    ended.map_err(fail)?;
+    // A pipe that broke means that testpmd gave up, and why is in what it printed.
+    Ok(match asked {
+        Ok(busy) => (output, busy),
+        Err(_) => (output + &errors, Vec::new()),
+    })
+}
+
+fn start(cpu: usize) -> Result<Child, BenchError> {
     let allowed = parshall_linux::affinity::allowed_cpus();
     let allowed = allowed.map_err(|e| BenchError::of(TESTPMD, e))?;
     let main = allowed.iter().copied().find(|c| *c != cpu).unwrap_or(cpu);
     let prefix = format!("parshall-bench-{}", std::process::id());
-    let mut child = Command::new(TESTPMD)
+    Command::new(TESTPMD)
         .args(["--no-pci", "--no-huge", "--no-telemetry", "-m", "512"])
         .args([
             "--lcores",
@@ -159,31 +182,72 @@ fn testpmd(cpu: usize) -> Result<String, BenchError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| BenchError(format!("{TESTPMD} cannot be run ({e}): {INSTALL}")))?;
-    let output = reader(child.stdout.take());
-    let errors = reader(child.stderr.take());
-    let asked = child
-        .stdin
-        .take()
-        .map_or(Ok(()), |mut stdin| command(&mut stdin));
-    let ended = end(&mut child);
-    let text = |h: std::thread::JoinHandle<String>| h.join().unwrap_or_default();
-    let (output, errors) = (text(output), text(errors));
-    ended.map_err(fail)?;
-    // A pipe that broke means that testpmd gave up, and why is in what it printed.
-    match asked {
-        Ok(()) => Ok(output),
-        Err(_) => Ok(output + &errors),
+        .map_err(|e| BenchError(format!("{TESTPMD} cannot be run ({e}): {INSTALL}")))
+}
+
+/// Starts and stops forwarding; gives the time that the forwarding thread ran in each window.
+fn command(stdin: &mut impl Write, pid: u32) -> std::io::Result<Vec<u64>> {
+    let mut windows = Vec::new();
+    for _ in 0..WINDOWS {
+        writeln!(stdin, "start")?;
+        let (thread, before) = busiest_after(pid, WINDOW);
+        writeln!(stdin, "stop")?;
+        windows.push(at_rest(pid, thread).saturating_sub(before));
+    }
+    writeln!(stdin, "quit")?;
+    Ok(windows)
+}
+
+/// Waits until a thread of the process has run for `time`; gives it and what it had run before.
+fn busiest_after(pid: u32, time: Duration) -> (String, u64) {
+    let before = ran(pid);
+    let start = Instant::now();
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let gained = |(thread, now): (String, u64)| {
+            let then = before
+                .iter()
+                .find(|(t, _)| *t == thread)
+                .map_or(0, |(_, ns)| *ns);
+            (now.saturating_sub(then), thread, then)
+        };
+        let most = ran(pid).into_iter().map(gained).max();
+        let (gain, thread, then) = most.unwrap_or_default();
+        if u128::from(gain) >= time.as_nanos() || start.elapsed() > PATIENCE {
+            return (thread, then);
+        }
     }
 }
 
-fn command(stdin: &mut impl Write) -> std::io::Result<()> {
-    writeln!(stdin, "start")?;
-    for _ in 0..=PERIODS {
-        std::thread::sleep(PERIOD);
-        writeln!(stdin, "show port stats all")?;
+/// What a thread has run, once it runs no more.
+fn at_rest(pid: u32, thread: String) -> u64 {
+    let now = || {
+        ran(pid)
+            .into_iter()
+            .find(|(t, _)| *t == thread)
+            .map_or(0, |(_, ns)| ns)
+    };
+    let start = Instant::now();
+    let (mut last, mut same) = (now(), 0);
+    while same < 5 && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(20));
+        let next = now();
+        same = if next == last { same + 1 } else { 0 };
+        last = next;
     }
-    writeln!(stdin, "stop\nquit")
+    last
+}
+
+/// Threads of a process and the nanoseconds each has run: the first number of its `schedstat`.
+fn ran(pid: u32) -> Vec<(String, u64)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let one = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        let ns = text.split_whitespace().next()?.parse().ok()?;
+        Some((task.file_name().to_string_lossy().into_owned(), ns))
+    };
+    tasks.filter_map(one).collect()
 }
 
 fn reader(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
@@ -210,64 +274,58 @@ fn end(child: &mut Child) -> std::io::Result<()> {
     child.wait().map(drop)
 }
 
-/// Million packets a second sent in each `show port stats all`: the ports' `Tx-pps` together. A port that
-/// was already named starts a new one.
-fn rates(output: &str) -> Vec<f64> {
-    let mut rates: Vec<f64> = Vec::new();
-    let mut ports: Vec<u32> = Vec::new();
-    for line in output.lines() {
-        if let Some((_, port)) = line.split_once("NIC statistics for port ") {
-            let digits = port.split_whitespace().next().unwrap_or_default();
-            let Ok(port) = digits.parse() else { continue };
-            if ports.is_empty() || ports.contains(&port) {
-                ports.clear();
-                rates.push(0.0);
-            }
-            ports.push(port);
-        } else if let Some((_, rest)) = line.split_once("Tx-pps:") {
-            let number = rest.split_whitespace().next().unwrap_or_default();
-            if let (Some(sum), Ok(pps)) = (rates.last_mut(), number.parse::<f64>()) {
-                *sum += pps / 1e6;
-            }
-        }
-    }
-    rates
+/// Packets sent by all ports in each window: the `TX-packets` behind each line of accumulated statistics.
+fn sent(output: &str) -> Vec<f64> {
+    let windows = output
+        .split("Accumulated forward statistics for all ports")
+        .skip(1);
+    let number = |window: &str| {
+        let (_, rest) = window.split_once("TX-packets:")?;
+        rest.split_whitespace().next()?.parse().ok()
+    };
+    windows.filter_map(number).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const STATS: &str = "testpmd> show port stats all
+    const STOPPED: &str = "Waiting for lcores to finish...
 
-  ######################## NIC statistics for port 0  ########################
-  RX-packets: 192008096  RX-missed: 0          RX-bytes:  0
-  RX-errors: 0
-  RX-nombuf:  0         
-  TX-packets: 191558816  TX-errors: 0          TX-bytes:  0
+  ---------------------- Forward statistics for port 0  ----------------------
+  RX-packets: 234674048      RX-dropped: 0             RX-total: 234674048
+  TX-packets: 234674048      TX-dropped: 0             TX-total: 234674048
+  ----------------------------------------------------------------------------
 
-  Throughput (since last show)
-  Rx-pps:     32132539          Rx-bps:            0
-  Tx-pps:     32000000          Tx-bps:            0
-  ############################################################################
-
-  ######################## NIC statistics for port 1  ########################
-  RX-packets: 192008096  RX-missed: 0          RX-bytes:  0
-
-  Throughput (since last show)
-  Rx-pps:     32132542          Rx-bps:            0
-  Tx-pps:     31500000          Tx-bps:            0
-  ############################################################################
+  +++++++++++++++ Accumulated forward statistics for all ports+++++++++++++++
+  RX-packets: 469348096      RX-dropped: 0             RX-total: 469348096
+  TX-packets: 469348090      TX-dropped: 0             TX-total: 469348096
+  ++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++++
 ";
 
     #[test]
-    fn rates_are_of_all_ports() {
+    fn packets_are_of_all_ports() {
         assert_eq!(
-            rates(&format!("EAL: x\n{STATS}{STATS}Bye...\n")),
-            [63.5, 63.5]
+            sent(&format!("EAL: x\n{STOPPED}{STOPPED}Bye...\n")),
+            [469_348_090.0; 2]
         );
-        assert_eq!(rates("EAL: Error - exiting with code: 1\n"), [0.0; 0]);
-        assert_eq!(rates("Tx-pps: 5"), [0.0; 0]);
+        assert_eq!(sent("EAL: Error - exiting with code: 1\n"), [0.0; 0]);
+        assert_eq!(sent("TX-packets: 5"), [0.0; 0]);
+        assert_eq!(
+            sent("Accumulated forward statistics for all ports TX-packets: x"),
+            [0.0; 0]
+        );
+    }
+
+    #[test]
+    fn the_yardstick_measures_this_machine() {
+        let cpus = parshall_linux::affinity::allowed_cpus().unwrap();
+        present(Program::Testpmd).unwrap();
+        let mut yardstick = Yardstick::default();
+        yardstick.measure(cpus[0]).unwrap();
+        let figures = yardstick.figures();
+        assert_eq!(figures.windows, WINDOWS);
+        assert!(figures.mpps_min > 0.0, "{figures:?}");
     }
 
     #[test]
@@ -280,13 +338,13 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_the_periods() {
+    fn medians_of_the_windows() {
         let yardstick = Yardstick {
             mpps: vec![100.0, 50.0, 160.0],
         };
         let f = yardstick.figures();
         assert_eq!(
-            (f.mpps, f.mpps_min, f.mpps_max, f.periods),
+            (f.mpps, f.mpps_min, f.mpps_max, f.windows),
             (100.0, 50.0, 160.0, 3)
         );
         assert_eq!(f.table().rows[0][1], "100.0");
