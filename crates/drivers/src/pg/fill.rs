@@ -98,31 +98,10 @@ fn body_avx2<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Sho
     body::<W>(pool, packets, run);
 }
 
-/// One load brings the window into its place in the base: one store a line.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn body_avx512<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Short<'_>) {
-    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_mask_loadu_epi8, _mm512_storeu_si512};
-    if W == 0 {
-        return body::<W>(pool, packets, run);
-    }
-    let at = run.at.min(SHORT - W);
-    let mask = (u64::MAX >> (64 - W)) << at;
-    // SAFETY: a read of 64 bytes of an array of 64.
-    let base = unsafe { _mm512_loadu_si512(run.base.as_ptr().cast()) };
-    let meta = run.meta;
-    let mut view = pool.view();
-    for (&b, window) in packets.iter().zip(run.windows.chunks_exact(W)) {
-        *view.meta_mut(b) = meta;
-        let line = view.peek_mut::<SHORT>(b, HEADROOM as u16);
-        // SAFETY: only the bytes of the mask are read, which are those of `window`; 64 bytes are written to
-        // an array of 64.
-        unsafe {
-            let from = window.as_ptr().wrapping_sub(at).cast();
-            let whole = _mm512_mask_loadu_epi8(base, mask, from);
-            _mm512_storeu_si512(line.as_mut_ptr().cast(), whole);
-        }
-    }
+    body::<W>(pool, packets, run);
 }
 
 #[inline(always)]
@@ -137,6 +116,7 @@ fn body<const W: usize>(pool: &mut Pool, packets: &[BufferIndex], run: &Short<'_
         }
         return;
     }
+    // Two stores for a line that a masked load could make one: masked loads are slower than that.
     let at = (HEADROOM + run.at.min(SHORT - W)) as u16;
     for (&b, window) in packets.iter().zip(run.windows.chunks_exact(W)) {
         *view.meta_mut(b) = meta;
