@@ -332,7 +332,12 @@ impl Desk {
             let Some(c) = self.connections.get_mut(at) else {
                 return Ok(());
             };
-            if let Some((answer, fd)) = c.session.take(message, fd, |_| wanted)? {
+            let was_up = c.session.is_up();
+            let answer = c.session.take(message, fd, |_| wanted)?;
+            if c.session.is_up() && !was_up {
+                tell_connected(&c.session);
+            }
+            if let Some((answer, fd)) = answer {
                 c.channel.send(&answer, fd.as_ref().map(AsFd::as_fd))?;
             }
         }
@@ -444,6 +449,18 @@ impl Desk {
                 });
             }
         }
+    }
+}
+
+fn tell_connected(session: &Session) {
+    if let Some(link) = session.link() {
+        let status = link.status();
+        tracing::info!(
+            "{}: connected to \"{}\", interface \"{}\"",
+            link.config.name,
+            status.peer_name,
+            status.peer_interface
+        );
     }
 }
 
