@@ -192,7 +192,7 @@ fn command(stdin: &mut impl Write, pid: u32) -> std::io::Result<Vec<u64>> {
         writeln!(stdin, "start")?;
         let (thread, before) = busiest_after(pid, WINDOW);
         writeln!(stdin, "stop")?;
-        windows.push(at_rest(pid, thread).saturating_sub(before));
+        windows.push(at_rest(pid, &thread).saturating_sub(before));
     }
     writeln!(stdin, "quit")?;
     Ok(windows)
@@ -219,23 +219,25 @@ fn busiest_after(pid: u32, time: Duration) -> (String, u64) {
     }
 }
 
-/// What a thread has run, once it runs no more.
-fn at_rest(pid: u32, thread: String) -> u64 {
-    let now = || {
-        ran(pid)
-            .into_iter()
-            .find(|(t, _)| *t == thread)
-            .map_or(0, |(_, ns)| ns)
-    };
+/// What a thread has run, once it sleeps. One that waits for its CPU does not: its state is still R.
+fn at_rest(pid: u32, thread: &str) -> u64 {
+    let file = format!("/proc/{pid}/task/{thread}/stat");
+    let sleeps = || std::fs::read_to_string(&file).is_ok_and(|stat| state(&stat) == Some('S'));
     let start = Instant::now();
-    let (mut last, mut same) = (now(), 0);
-    while same < 5 && start.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(20));
-        let next = now();
-        same = if next == last { same + 1 } else { 0 };
-        last = next;
+    while !sleeps() && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
     }
-    last
+    let threads = ran(pid);
+    threads
+        .iter()
+        .find(|(t, _)| t == thread)
+        .map_or(0, |(_, ns)| *ns)
+}
+
+/// The state in a thread's `stat`: behind its name, which stands in parentheses and may contain some.
+fn state(stat: &str) -> Option<char> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.trim_start().chars().next()
 }
 
 /// Threads of a process and the nanoseconds each has run: the first number of its `schedstat`.
@@ -315,6 +317,12 @@ mod tests {
             sent("Accumulated forward statistics for all ports TX-packets: x"),
             [0.0; 0]
         );
+    }
+
+    #[test]
+    fn the_state_is_behind_the_name() {
+        assert_eq!(state("12 (a) b) S 1 2"), Some('S'));
+        assert_eq!(state("12"), None);
     }
 
     #[test]
