@@ -14,6 +14,7 @@
 //! | `region`, `fault` | shared memory, and surviving that it is taken away |
 //! | `ring`, `copy` | rings and descriptors in it; copying |
 //! | `rx`, `tx` | a worker's queues |
+//! | `doorbell` | waking a peer that sleeps |
 //!
 //! **The peer is not trusted.** It can write to the shared memory at any time: every index, length, offset
 //! and region number is loaded once, checked and used from the copy; what a slave knows itself (where its
@@ -26,6 +27,7 @@
 
 mod channel;
 mod copy;
+mod doorbell;
 mod fault;
 mod hub;
 mod link;

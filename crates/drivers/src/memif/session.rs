@@ -425,20 +425,13 @@ pub(super) fn eventfd() -> std::io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Makes sure that a descriptor of the peer's is an eventfd, whose calls end at once: a worker is going to
-/// write to it and sleep on it.
+/// Makes sure that a descriptor of the peer's is an eventfd: a worker is going to signal it or sleep on it, and
+/// what a file of another kind does then may be the peer's choice (FUSE).
 fn check_doorbell(fd: &OwnedFd) -> Result<(), End> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let is = std::fs::read_link(link)?;
     if is.as_os_str() != "anon_inode:[eventfd]" {
         return Err("interrupt descriptor is no eventfd".into());
-    }
-    // SAFETY: both calls take numbers only.
-    unsafe {
-        let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
-        if flags < 0 || libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) != 0 {
-            return Err(std::io::Error::last_os_error().into());
-        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! In pieces of 32, as receiving does it: first the places are found and their cache lines asked for, to be
 //! written, then the bytes are copied. The whole burst is published by one store.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -11,6 +11,7 @@ use parshall_buffer::{BufferIndex, Flags, Pool};
 use parshall_device::{TxBurst, TxKnown, TxQueue};
 
 use super::copy::{copy, fetch_to_read, fetch_to_write};
+use super::doorbell::Doorbell;
 use super::link::{Link, Place, Trouble};
 use super::ring::{Filled, MASK_INTERRUPT, NEXT, PER_LINE, Ring, Side};
 
@@ -29,7 +30,7 @@ pub(super) struct TxRing {
     /// Nonsense was found; nothing is written any more.
     dead: bool,
     /// To be rung when the peer sleeps.
-    doorbell: OwnedFd,
+    doorbell: Doorbell,
 }
 
 /// What became of the packets of a burst.
@@ -60,7 +61,7 @@ impl TxRing {
             next: 0,
             seen: 0,
             dead: false,
-            doorbell,
+            doorbell: Doorbell::new(doorbell),
         }
     }
 
@@ -255,16 +256,8 @@ impl TxRing {
         // The peer sets its flag and then looks at the index; we do it the other way round.
         fence(Ordering::SeqCst);
         if self.ring.flags().load(Ordering::Relaxed) & MASK_INTERRUPT == 0 {
-            self.ring_the_bell();
+            self.doorbell.ring();
         }
-    }
-
-    #[cold]
-    fn ring_the_bell(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight bytes from a local. The descriptor does not block; a full counter is as good as
-        // one more.
-        unsafe { libc::write(self.doorbell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 }
 
