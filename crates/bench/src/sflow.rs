@@ -251,24 +251,51 @@ fn send(
     agent.finish().map_err(|e| BenchError::of("agent", e))
 }
 
+/// Says how many samples are due, as time passes.
+struct Pace {
+    rate: u64,
+    /// Samples that will never be made up for.
+    missed: u64,
+    /// When the next ones may be taken, in ns.
+    next: u64,
+}
+
+impl Pace {
+    /// Samples due at `now` (ns since the start), of which `taken` are taken: a frame's worth at most. Who had to wait for a
+    /// processor makes up for it at no more than twice the rate, and not for more than a twentieth of a second: a worker
+    /// has its speed, and what comes in meanwhile is lost to it.
+    fn due(&mut self, now: u64, taken: u64) -> u64 {
+        let scheduled = (u128::from(now) * u128::from(self.rate) / 1_000_000_000) as u64;
+        let most = self.rate / 20 + 1;
+        let mut behind = scheduled.saturating_sub(self.missed + taken);
+        if behind > most {
+            self.missed += behind - most;
+            behind = most;
+        }
+        if now < self.next {
+            return 0;
+        }
+        let burst = behind.min(FRAME);
+        self.next = now + burst * 1_000_000_000 / (2 * self.rate.max(1));
+        burst
+    }
+}
+
 /// Takes samples until told to stop: in frames, at the rate given, losing what finds no room as a router does.
 fn work(mut p: Producer<SampleSlot>, port: &Port, rx_if: u32, args: &SflowArgs, stop: &AtomicBool) {
-    let rate = args.rate / u64::from(args.workers);
+    let mut pace = Pace {
+        rate: args.rate / u64::from(args.workers),
+        missed: 0,
+        next: 0,
+    };
     let start = Instant::now();
-    let (mut taken, mut drops, mut missed) = (0u64, 0u64, 0u64);
+    let (mut taken, mut drops) = (0u64, 0u64);
     while !stop.load(Ordering::Relaxed) {
-        let allowed = match args.rate {
-            0 => u64::MAX,
-            _ => (start.elapsed().as_nanos() * u128::from(rate) / 1_000_000_000) as u64,
+        let burst = match args.rate {
+            0 => FRAME,
+            _ => pace.due(start.elapsed().as_nanos() as u64, taken),
         };
-        // Who had to wait for a processor does not make up for it: a worker has no speed beyond its own either.
-        let behind = allowed.saturating_sub(missed + taken);
-        if args.rate != 0 && behind > 2 * FRAME {
-            missed += behind - FRAME;
-        }
-        // Like a worker it never sleeps; at a rate that leaves it nothing to do it looks at the clock.
-        let burst = behind.min(FRAME);
-        port.pool.fetch_add(burst * 100, Ordering::Relaxed);
+        let before = taken;
         for _ in 0..burst {
             if args.rate == 0 && !p.has_room() {
                 break;
@@ -276,9 +303,15 @@ fn work(mut p: Producer<SampleSlot>, port: &Port, rx_if: u32, args: &SflowArgs, 
             drops += u64::from(!p.write(|s| fill(s, rx_if, taken, args)));
             taken += 1;
         }
+        port.pool
+            .fetch_add((taken - before) * 100, Ordering::Relaxed);
         port.taken.store(taken, Ordering::Relaxed);
         port.drops.store(drops, Ordering::Relaxed);
-        std::hint::spin_loop();
+        if burst == 0 {
+            thread::sleep(Duration::from_micros(50));
+        } else {
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -475,6 +508,33 @@ mod tests {
         assert!(n("taken") > 0 && n("received") > 0, "{json}");
         assert_eq!(n("taken") - n("received"), n("lost"), "{json}");
         assert!(json["samples_per_second"].as_f64().unwrap() > 0.0);
+    }
+
+    #[test]
+    fn the_pace_is_kept_and_lost_time_made_up_for_in_part() {
+        let mut p = Pace {
+            rate: 1_000_000,
+            missed: 0,
+            next: 0,
+        };
+        let ms = 1_000_000;
+        let mut taken = 0;
+        let mut run = |p: &mut Pace, from: u64, to: u64| {
+            let before = taken;
+            for now in (from..to).step_by(10_000) {
+                taken += p.due(now, taken);
+            }
+            taken - before
+        };
+        // A thousand a millisecond.
+        assert!(run(&mut p, 0, 10 * ms).abs_diff(10_000) < 300);
+        // 10 ms late: twice as many until it is on time again, in 10 ms.
+        let caught_up = run(&mut p, 20 * ms, 25 * ms);
+        assert!(caught_up.abs_diff(10_000) < 600, "{caught_up}");
+        assert!(run(&mut p, 25 * ms, 40 * ms).abs_diff(20_000) < 900);
+        // A second late: 50 ms of it are made up for.
+        let caught_up = run(&mut p, 1_000 * ms, 1_200 * ms);
+        assert!(caught_up.abs_diff(250_000) < 1_500, "{caught_up}");
     }
 
     #[test]
