@@ -47,6 +47,10 @@ impl Forwarding {
         self.shared.domain.reclaim();
         self.shared.ip4.reclaim();
         self.shared.ip6.reclaim();
+        self.shared.adjacencies.sweep();
+        self.shared.load_balances.sweep();
+        self.shared.impositions.sweep();
+        self.shared.dispositions.sweep();
     }
 
     fn leg(&mut self, payload: Payload, leg: &Leg, made: &mut Made) -> Result<Dpo> {

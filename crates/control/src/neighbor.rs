@@ -436,7 +436,10 @@ impl NeighborTable {
     ) {
         let old = self.forget(&key);
         // A probe that goes on counts its tries; every other change of state starts anew.
-        let tries = old.filter(|o| o.state == state).map_or(0, |o| o.tries);
+        let tries = match old {
+            Some(o) if o.state == state => o.tries,
+            _ => 0,
+        };
         *self.counts.entry(key.if_index).or_default() += 1;
         self.entries.insert(
             key,

@@ -107,6 +107,8 @@ impl<A: Addr> IpTables<A> {
     /// Makes memory usable again that readers have let go of; control calls it now and
     /// then. Returns how many blocks still wait.
     pub fn reclaim(&self) -> usize {
+        self.tables.domain().reclaim();
+        self.tables.sweep();
         self.arena.reclaim()
     }
 

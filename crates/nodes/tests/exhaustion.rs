@@ -113,6 +113,16 @@ fn all_back(lab: &Lab) {
     lab.harness.conserved().unwrap();
 }
 
+/// The worker holds nothing any more of what it saw, and control takes back what was removed.
+fn move_on(lab: &mut Lab) {
+    for _ in 0..2 {
+        lab.harness.dispatcher.reader.quiescent();
+        lab.shared.domain.reclaim();
+    }
+    lab.shared.load_balances.sweep();
+    lab.shared.impositions.sweep();
+}
+
 /// Ordinary packets of both families go through.
 #[track_caller]
 fn works(lab: &mut Lab) {
@@ -450,14 +460,17 @@ fn forwarding_objects() {
     assert_eq!(lab.send(1, &through).len(), 1);
     // One that is gone while a route still leads there: counted, not a crash.
     slabs.load_balances.remove(balances[0]).unwrap();
+    assert_eq!(
+        lab.send(1, &through).len(),
+        1,
+        "packets may be on their way there"
+    );
+    move_on(&mut lab);
     lab.expect_drop(1, &through, DropReason::NoAdjacency);
     // Freed ones can be had again as soon as the worker has moved on.
     slabs.adjacencies.remove(made[0]).unwrap();
     assert!(slabs.adjacencies.insert(adj(1)).is_err());
-    for _ in 0..2 {
-        lab.harness.dispatcher.reader.quiescent();
-        slabs.domain.reclaim();
-    }
+    move_on(&mut lab);
     assert_eq!(slabs.adjacencies.insert(adj(1)), Ok(made[0]));
     let again = slabs.load_balances.insert(balance()).unwrap();
     lab.route4("10.70.0.0/16", Dpo::new(DpoKind::LoadBalance, again));
@@ -532,6 +545,7 @@ fn label_stacks() {
     let through = udp4([10, 71, 0, 1], 64, 10);
     assert_eq!(lab.send(1, &through).len(), 1);
     slabs.impositions.remove(made[0]).unwrap();
+    move_on(&mut lab);
     let before = lab.dropped();
     assert!(lab.send(1, &through).is_empty());
     assert_eq!(lab.dropped() - before, 1);

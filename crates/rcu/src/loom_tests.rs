@@ -164,9 +164,8 @@ fn a_freed_index_is_not_reused_under_a_reader() {
             move || {
                 r.online();
                 let idx = *root.load(&r);
-                if let Some(v) = slab.get(idx, &r) {
-                    assert_eq!(v.get(), idx, "index {idx} means another value");
-                }
+                let v = slab.get(idx, &r).expect("gone while the root led there");
+                assert_eq!(v.get(), idx, "index {idx} means another value");
             }
         });
         let one = slab.insert(Tracked::new(1)).unwrap();

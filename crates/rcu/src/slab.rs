@@ -7,7 +7,7 @@
 use crate::domain::{Domain, Reader, Stamp};
 use crate::published::ControlRef;
 use crate::sync::{Arc, AtomicPtr, Mutex, Ordering, lock};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::ptr::null_mut;
 
@@ -43,8 +43,13 @@ struct Ledger {
     /// Indices below this one have been used at least once.
     next: u32,
     live: u32,
-    /// Freed indices, oldest first, with the moment of their unlinking.
-    freed: VecDeque<(Stamp, u32)>,
+    /// Removed values that stay under their indices until no reader can be on the way to them, oldest
+    /// first, with the moment of their removal.
+    dying: VecDeque<(Stamp, u32)>,
+    /// The same indices, in order.
+    dead: BTreeSet<u32>,
+    /// Indices that can be given out again.
+    free: Vec<u32>,
 }
 
 /// Values under stable indices, read wait-free. All changes are serialised by a mutex
@@ -100,6 +105,9 @@ impl<T: Send + Sync + 'static> Slab<T> {
     /// answer lives.
     pub fn get_control(&self, idx: u32) -> Option<ControlRef<'_, T>> {
         let hold = self.domain.hold();
+        if lock(&self.ledger).dead.contains(&idx) {
+            return None;
+        }
         let ptr = self.slots.get(idx as usize)?.load(Ordering::Acquire);
         // SAFETY: as in `get`; here the held gate keeps the box from being freed.
         let value = unsafe { ptr.as_ref() }?;
@@ -123,24 +131,42 @@ impl<T: Send + Sync + 'static> Slab<T> {
     /// # Errors
     /// [`NoSuchIndex`] when there is no value to replace.
     pub fn replace(&self, idx: u32, v: T) -> Result<(), NoSuchIndex> {
-        let _ledger = lock(&self.ledger);
-        let slot = self.occupied(idx)?;
+        let ledger = lock(&self.ledger);
+        let slot = self.occupied(&ledger, idx)?;
         self.retire(slot.swap(Box::into_raw(Box::new(v)), Ordering::AcqRel));
         Ok(())
     }
 
-    /// Takes the value under `idx` out and retires it. The index is given out again only
-    /// after a grace period, so a reader that still has it in hand cannot mistake it.
+    /// Takes the value under `idx` out, which nothing that readers see may lead to any more. A reader that
+    /// is on its way there already still finds it: it goes, and the index is given out again, only after a
+    /// grace period ([`Slab::sweep`]).
     ///
     /// # Errors
     /// [`NoSuchIndex`] when there is no value.
     pub fn remove(&self, idx: u32) -> Result<(), NoSuchIndex> {
         let mut ledger = lock(&self.ledger);
-        let slot = self.occupied(idx)?;
-        self.retire(slot.swap(null_mut(), Ordering::AcqRel));
+        self.occupied(&ledger, idx)?;
         ledger.live -= 1;
-        ledger.freed.push_back((self.domain.stamp(), idx));
+        ledger.dead.insert(idx);
+        ledger.dying.push_back((self.domain.stamp(), idx));
         Ok(())
+    }
+
+    /// Retires removed values that no reader is on the way to any more. Every change does; control calls it
+    /// now and then, so that memory comes back without one.
+    pub fn sweep(&self) {
+        self.sweep_locked(&mut lock(&self.ledger));
+    }
+
+    fn sweep_locked(&self, ledger: &mut Ledger) {
+        while let Some(&(stamp, idx)) = ledger.dying.front()
+            && self.domain.elapsed(stamp)
+        {
+            ledger.dying.pop_front();
+            ledger.dead.remove(&idx);
+            ledger.free.push(idx);
+            self.retire(self.slots[idx as usize].swap(null_mut(), Ordering::AcqRel));
+        }
     }
 
     /// Values in it now.
@@ -174,21 +200,19 @@ impl<T: Send + Sync + 'static> Slab<T> {
     }
 
     /// Bytes in use: the touched part of the index array, the values (without what they
-    /// own on the heap), and the list of freed indices.
+    /// own on the heap), and what was removed and is not yet gone.
     #[must_use]
     pub fn memory(&self) -> usize {
         let ledger = lock(&self.ledger);
         ledger.next as usize * size_of::<AtomicPtr<T>>()
             + ledger.live as usize * size_of::<T>()
-            + ledger.freed.capacity() * size_of::<(Stamp, u32)>()
+            + ledger.dead.len() * (size_of::<T>() + size_of::<(Stamp, u32)>())
+            + ledger.free.capacity() * size_of::<u32>()
     }
 
     fn free_index(&self, ledger: &mut Ledger) -> Result<u32, Full> {
-        let ready = ledger
-            .freed
-            .front()
-            .is_some_and(|(stamp, _)| self.domain.elapsed(*stamp));
-        if ready && let Some((_, idx)) = ledger.freed.pop_front() {
+        self.sweep_locked(ledger);
+        if let Some(idx) = ledger.free.pop() {
             return Ok(idx);
         }
         if ledger.next == self.limit() {
@@ -200,9 +224,9 @@ impl<T: Send + Sync + 'static> Slab<T> {
         Ok(ledger.next - 1)
     }
 
-    fn occupied(&self, idx: u32) -> Result<&AtomicPtr<T>, NoSuchIndex> {
+    fn occupied(&self, ledger: &Ledger, idx: u32) -> Result<&AtomicPtr<T>, NoSuchIndex> {
         let slot = self.slots.get(idx as usize).ok_or(NoSuchIndex(idx))?;
-        if slot.load(Ordering::Relaxed).is_null() {
+        if slot.load(Ordering::Relaxed).is_null() || ledger.dead.contains(&idx) {
             Err(NoSuchIndex(idx))
         } else {
             Ok(slot)
@@ -270,6 +294,9 @@ mod tests {
         let (a, _) = (s.insert(1).unwrap(), s.insert(2).unwrap());
         s.remove(a).unwrap();
         assert_eq!(s.remove(a), Err(NoSuchIndex(a)));
+        assert_eq!(s.replace(a, 9), Err(NoSuchIndex(a)));
+        assert_eq!((s.get_control(a).is_some(), s.len()), (false, 1));
+        assert_eq!(s.get(a, &r), Some(&1), "the reader may be on its way there");
         assert_eq!(s.insert(3), Err(Full { limit: 2 }));
         d.reclaim();
         assert_eq!(
@@ -284,6 +311,24 @@ mod tests {
             Full { limit: 2 }.to_string(),
             "table full: the limit is 2 entries"
         );
+    }
+
+    #[test]
+    fn sweeping_takes_what_is_gone_for_all() {
+        let d = Domain::new();
+        let mut r = d.register().unwrap();
+        r.online();
+        let s = Slab::with_limit(&d, 2);
+        let a = s.insert(1).unwrap();
+        s.remove(a).unwrap();
+        d.reclaim();
+        s.sweep();
+        assert_eq!(s.get(a, &r), Some(&1));
+        r.quiescent();
+        d.reclaim();
+        s.sweep();
+        assert_eq!(s.get(a, &r), None);
+        assert_eq!(d.pending(), 1);
     }
 
     #[test]

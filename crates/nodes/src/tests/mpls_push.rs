@@ -252,6 +252,10 @@ fn a_labelled_packet_whose_adjacency_is_removed_is_not_looked_up() {
     tunnel(&lab, &[17], TtlMode::Uniform, next);
     lab.send(1, &ip4(to_router(1), 64).build());
     lab.shared.adjacencies.remove(next.index()).unwrap();
+    lab.shared.domain.reclaim();
+    lab.harness.dispatcher.reader.quiescent();
+    lab.shared.domain.reclaim();
+    lab.shared.adjacencies.sweep();
     assert!(lab.tell("ip4-arp", HOP).is_empty());
     assert_eq!(lab.drops(), [("ip4-arp".into(), "no_adjacency", 1)]);
 }
