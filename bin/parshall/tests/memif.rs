@@ -30,6 +30,8 @@ struct Testpmd {
     child: Child,
     stdin: ChildStdin,
     lines: Receiver<String>,
+    /// Where it keeps files of its own, and leaves them.
+    folder: PathBuf,
 }
 
 impl Testpmd {
@@ -66,6 +68,7 @@ impl Testpmd {
             stdin: child.stdin.take().unwrap(),
             child,
             lines,
+            folder: PathBuf::from("/var/run/dpdk").join(&prefix),
         };
         testpmd.say("show port info 1");
         testpmd.hear("Infos for port 1");
@@ -124,6 +127,7 @@ impl Drop for Testpmd {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -4,6 +4,7 @@
 //! of its memif driver.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ pub struct Testpmd {
     stdin: ChildStdin,
     lines: Receiver<String>,
     last: Vec<String>,
+    /// Where it keeps files of its own, and leaves them.
+    folder: PathBuf,
 }
 
 impl Testpmd {
@@ -91,6 +94,7 @@ impl Testpmd {
             stdin,
             lines,
             last: Vec::new(),
+            folder: PathBuf::from("/var/run/dpdk").join(&prefix),
         };
         // The prompt ends no line: ask for something that does.
         testpmd.say("show port info 1")?;
@@ -173,14 +177,16 @@ impl Drop for Testpmd {
     fn drop(&mut self) {
         let asked = self.say("stop").and_then(|()| self.say("quit"));
         let end = Instant::now() + PATIENCE / 6;
-        while asked.is_ok() && Instant::now() < end {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return;
-            }
+        let mut ended = false;
+        while asked.is_ok() && !ended && Instant::now() < end {
+            ended = matches!(self.child.try_wait(), Ok(Some(_)));
             std::thread::sleep(Duration::from_millis(5));
         }
-        // What does not end by itself is ended.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        if !ended {
+            // What does not end by itself is ended.
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
+        drop(std::fs::remove_dir_all(&self.folder));
     }
 }
