@@ -30,7 +30,15 @@ pub const TYPES: &[(&str, &str)] = &[
     ("pcap", "pcap"),
 ];
 
-const TYPE_NAMES: &[&str] = &["af_packet", "af_xdp", "memif", "tap", "loopback", "pg", "pcap"];
+const TYPE_NAMES: &[&str] = &[
+    "af_packet",
+    "af_xdp",
+    "memif",
+    "tap",
+    "loopback",
+    "pg",
+    "pcap",
+];
 
 /// Highest number in the name of an interface.
 pub const MAX_NUMBER: u32 = MAX_INSTANCE;

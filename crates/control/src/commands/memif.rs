@@ -47,12 +47,24 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
                  memory: ring-size and buffer-size are the slave's choice. It connects while it is up, and again \
                  whenever the peer comes back.",
         params: &[
-            ("id", "Number of the interface on its socket, the same at both ends; 0 when not given"),
+            (
+                "id",
+                "Number of the interface on its socket, the same at both ends; 0 when not given",
+            ),
             ("socket", "Number of the socket; 0 when not given"),
-            ("ring", "Descriptors of each ring, a power of two; 1024 when not given"),
-            ("buffer", "Bytes of each buffer; 2048 when not given. Longer packets take several"),
+            (
+                "ring",
+                "Descriptors of each ring, a power of two; 1024 when not given",
+            ),
+            (
+                "buffer",
+                "Bytes of each buffer; 2048 when not given. Longer packets take several",
+            ),
             ("rx", "Rings to receive from; 1 when not given"),
-            ("tx", "Rings to send to; 1 when not given. More than there are workers are of no use"),
+            (
+                "tx",
+                "Rings to send to; 1 when not given. More than there are workers are of no use",
+            ),
             ("mac", "Ethernet address of the interface"),
             ("secret", "What the slave has to know, at most 23 bytes"),
             ("mode", "What packets start with: an Ethernet header"),
@@ -261,7 +273,11 @@ fn print_interface(t: &mut String, i: &ShownInterface) {
     let flags: Vec<_> = flags.iter().filter(|f| f.0).map(|f| f.1).collect();
     let _ = writeln!(t, "interface {}", i.name);
     if i.connected {
-        let _ = writeln!(t, "  peer \"{}\", interface \"{}\"", i.peer, i.peer_interface);
+        let _ = writeln!(
+            t,
+            "  peer \"{}\", interface \"{}\"",
+            i.peer, i.peer_interface
+        );
     }
     let _ = writeln!(
         t,
