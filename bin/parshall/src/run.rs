@@ -112,6 +112,7 @@ fn engine_config(settings: &EngineSettings) -> EngineConfig {
         buffers: settings.buffers,
         interfaces: settings.interfaces,
         seed: settings.seed.unwrap_or_else(clock_seed),
+        ..EngineConfig::default()
     }
 }
 

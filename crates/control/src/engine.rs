@@ -45,6 +45,9 @@ pub struct EngineConfig {
     pub interfaces: usize,
     /// Fixes all random choices.
     pub seed: u64,
+    /// How large the forwarding tables may grow.
+    #[serde(skip)]
+    pub tables: TableLimits,
 }
 
 impl EngineConfig {
@@ -65,6 +68,7 @@ impl Default for EngineConfig {
             buffers: 16_384,
             interfaces: 1024,
             seed: 1,
+            tables: TableLimits::default(),
         }
     }
 }
@@ -99,7 +103,7 @@ impl Engine {
         let limits = Limits {
             interfaces: config.interfaces,
         };
-        let shared = Shared::new(TableLimits::default())
+        let shared = Shared::new(config.tables)
             .map_err(|e| Error::Full(format!("forwarding tables: {e}")))?;
         let graph = Arc::new(parshall_nodes::graph(limits)?);
         let mut engine = Engine {

@@ -25,13 +25,13 @@ mod text;
 
 pub use commands::{Context, Handler, Output, execute_lines, rehearse};
 pub use drivers::{
-    DeviceKind, DeviceSpec, Factory, MadeDevice, MemifSpec, ModelFactory, SystemFactory,
-    TapSpec,
+    DeviceKind, DeviceSpec, Factory, MadeDevice, MemifSpec, ModelFactory, SystemFactory, TapSpec,
 };
 pub use engine::{Engine, EngineConfig};
 pub use error::{Error, Result};
 pub use interface::{Interface, Interfaces, SflowPort};
 pub use neighbor::{Action, Neighbor, NeighborConfig, NeighborKey, NeighborState, NeighborTable};
+pub use parshall_nodes::TableLimits;
 pub use path::{Path, Via};
 pub use prefix::{Family, IpNet};
 pub use router::{CapturePlan, Router, header_range};

@@ -127,7 +127,7 @@ impl IfTable {
 }
 
 /// How large the tables may grow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableLimits {
     /// Adjacencies (a next hop on an interface, per link type).
     pub adjacencies: u32,
