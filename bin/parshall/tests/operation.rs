@@ -54,11 +54,14 @@ fn two_workers_carry_taps_and_everything_is_accounted_for() {
 fn an_idle_router_sleeps() {
     let (_a, _b, _r, router) = on_taps();
     std::thread::sleep(Duration::from_secs(2));
-    let before = router.cpu_ticks();
+    router.ctl("clear runtime");
     std::thread::sleep(Duration::from_secs(5));
-    // A tick is 10 ms: 2 % of 5 s are 10 ticks, and this is a debug build on a busy machine.
-    let used = router.cpu_ticks() - before;
-    assert!(used <= 25, "{used} ticks in 5 s");
+    // Asleep, a worker gets up five times a second for a handful of turns, and once more for each of the few
+    // packets that the hosts' kernels send. One that does not sleep turns a million times.
+    for worker in router.json("show runtime").as_array().unwrap() {
+        let turns = worker["loops_per_second"].as_f64().unwrap();
+        assert!(turns > 0.0 && turns < 500.0, "{turns} turns a second");
+    }
 }
 
 #[test]

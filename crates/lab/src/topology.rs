@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use parshall_linux::{IpPrefix, Net, Route, ScopedNetNs, VethEnd};
+use parshall_linux::{IpPrefix, Net, NetNs, Route, ScopedNetNs, VethEnd};
 use tempfile::TempDir;
 
 use crate::error::{LabError, Result};
@@ -93,12 +93,33 @@ pub struct Topology {
     folder: TempDir,
 }
 
+/// Largest number of a process (`PID_MAX_LIMIT`).
+const PID_MAX: u32 = 1 << 22;
+
+/// The process that a namespace of a laboratory was made by; nothing for any other name.
+fn maker(name: &str) -> Option<u32> {
+    let roles = ["lab-hostA-", "lab-hostB-", "lab-router-"];
+    let id = roles.iter().find_map(|role| name.strip_prefix(role))?;
+    id.parse().ok().filter(|pid| (1..=PID_MAX).contains(pid))
+}
+
+/// Removes the names that laboratories left behind which were killed before they could do it themselves.
+fn remove_stale() {
+    for name in NetNs::list().unwrap_or_default() {
+        let dead = maker(&name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        if dead && let Err(e) = NetNs::delete(&name) {
+            eprintln!("lab: a namespace of a laboratory that is gone stays: {e}");
+        }
+    }
+}
+
 impl Topology {
     /// Makes everything, under names with the suffix `id`.
     ///
     /// # Errors
     /// When a namespace, link or address is refused; what was made until then is gone again.
     pub fn build(id: u32) -> Result<Topology> {
+        remove_stale();
         let topology = Topology {
             folder: folder()?,
             a: Host {
@@ -240,6 +261,25 @@ pub mod tests {
                 .unwrap();
         }
         t
+    }
+
+    #[test]
+    fn what_a_killed_laboratory_left_behind_is_removed() {
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        let pid = gone.id();
+        gone.wait().unwrap();
+        let here = format!("lab-hostA-{}", std::process::id());
+        let left = format!("lab-router-{pid}");
+        for name in [&here, &left] {
+            NetNs::create(name).unwrap();
+        }
+        remove_stale();
+        let names = NetNs::list().unwrap();
+        NetNs::delete(&here).unwrap();
+        assert!(names.contains(&here) && !names.contains(&left));
+        let other = ["lab-hostC-5", "lab-hostA-", "lab-hostA-99000000", "x"];
+        assert!(other.iter().all(|n| maker(n).is_none()));
+        assert_eq!(maker("lab-hostB-17"), Some(17));
     }
 
     #[test]
