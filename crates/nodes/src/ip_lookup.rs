@@ -117,22 +117,25 @@ impl<F: Family> IpLookup<F> {
         }
     }
 
+    /// Puts the bucket of each packet's flow in the place of its load balance. What that points to, should it
+    /// only point on again, is left to [`IpLookup::follow`].
+    #[inline(always)]
+    fn spread(&mut self, cx: &mut Ctx<'_>, packets: &[BufferIndex]) {
+        for (dpo, &b) in self.found.iter_mut().zip(packets) {
+            if dpo.kind() == DpoKind::LoadBalance {
+                // One that is gone stays, and is judged with the exceptions.
+                *dpo = bucket::<F>(&self.shared, cx, b, *dpo).unwrap_or(*dpo);
+            }
+        }
+    }
+
     /// Follows objects that only point on, until one says what to do.
     #[cold]
     fn follow(&self, cx: &mut Ctx<'_>, b: BufferIndex, mut dpo: Dpo) -> Result<Dpo, DropReason> {
         for _ in 0..MAX_STEPS {
             dpo = match dpo.kind() {
                 DpoKind::LoadBalance => {
-                    let hash = match cx.pool.meta(b).flow_hash {
-                        0 => F::flow_hash(cx.pool, b),
-                        hash => hash,
-                    };
-                    cx.pool.meta_mut(b).flow_hash = hash;
-                    self.shared
-                        .load_balances
-                        .get(dpo.index(), cx.rcu)
-                        .ok_or(DropReason::NoAdjacency)?
-                        .pick(hash)
+                    bucket::<F>(&self.shared, cx, b, dpo).ok_or(DropReason::NoAdjacency)?
                 }
                 kind if kind == F::LOOKUP => {
                     let dst = F::destination(cx.pool, b);
@@ -174,6 +177,30 @@ impl<F: Family> IpLookup<F> {
     }
 }
 
+/// Whether every packet goes out by an adjacency. Without a branch in the loop: many lanes at a time.
+#[inline(always)]
+fn are_adjacencies(found: &[Dpo]) -> bool {
+    let adjacency = Dpo::new(DpoKind::Adjacency, 0).bits();
+    let kinds = found.iter().fold(0, |or, d| or | (d.bits() ^ adjacency));
+    kinds <= Dpo::INDEX_MAX
+}
+
+/// The bucket of load balance `dpo` that the packet's flow belongs to; `None` = there is no such load
+/// balance. The flow is hashed only where there is a choice.
+#[inline(always)]
+fn bucket<F: Family>(shared: &Shared, cx: &mut Ctx<'_>, b: BufferIndex, dpo: Dpo) -> Option<Dpo> {
+    let choice = shared.load_balances.get(dpo.index(), cx.rcu)?;
+    if choice.len() == 1 {
+        return Some(choice.pick(0));
+    }
+    let hash = match cx.pool.meta(b).flow_hash {
+        0 => F::flow_hash(cx.pool, b),
+        hash => hash,
+    };
+    cx.pool.meta_mut(b).flow_hash = hash;
+    Some(choice.pick(hash))
+}
+
 impl<F: Family> WideNode for IpLookup<F> {
     #[inline(always)]
     fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
@@ -182,13 +209,15 @@ impl<F: Family> WideNode for IpLookup<F> {
         if frame.rx_if == IF_MIXED || !self.look_up_all(cx, frame.rx_if, packets) {
             self.look_up_each(cx, packets);
         }
+        let plain = are_adjacencies(&self.found[..n]);
+        if !plain {
+            self.spread(cx, packets);
+        }
         let mut view = cx.pool.view();
         for (dpo, &b) in self.found.iter().zip(packets) {
             view.meta_mut(b).dpo = dpo.bits();
         }
-        let adjacency = Dpo::new(DpoKind::Adjacency, 0).bits();
-        let kinds = |found: &[Dpo]| found.iter().fold(0, |or, d| or | (d.bits() ^ adjacency));
-        if kinds(&self.found[..n]) <= Dpo::INDEX_MAX {
+        if plain || are_adjacencies(&self.found[..n]) {
             return Dispatch::All(REWRITE);
         }
         cx.next[..n].fill(REWRITE);
