@@ -434,12 +434,10 @@ impl NeighborTable {
         updated: u64,
         deadline: u64,
     ) {
-        let old = self.forget(&key);
         // A probe that goes on counts its tries; every other change of state starts anew.
-        let tries = match old {
-            Some(o) if o.state == state => o.tries,
-            _ => 0,
-        };
+        let old = self.entries.get(&key).filter(|o| o.state == state);
+        let tries = old.map_or(0, |o| o.tries);
+        self.forget(&key);
         *self.counts.entry(key.if_index).or_default() += 1;
         self.entries.insert(
             key,
