@@ -85,6 +85,11 @@ const PLAN: &[Part] = &[
         full: "memif",
         quick: "memif --repeats 2 --window-ms 300",
     },
+    Part {
+        name: "af_xdp",
+        full: "af_xdp --repeats 11",
+        quick: "af_xdp --repeats 2 --window-ms 200",
+    },
 ];
 
 /// A bench's command line.

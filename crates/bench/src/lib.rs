@@ -10,6 +10,7 @@
 
 #![allow(unsafe_code)]
 
+mod af_xdp;
 mod all;
 mod alloc;
 mod cases;
@@ -32,6 +33,7 @@ mod yardstick;
 
 use std::process::ExitCode;
 
+pub use af_xdp::AfXdpArgs;
 pub use all::AllArgs;
 pub use alloc::CountingAllocator;
 pub use cases::CASES;
@@ -70,6 +72,9 @@ pub enum BenchCommand {
     Sflow(SflowArgs),
     /// Packets to a testpmd and back over shared memory, against testpmd itself.
     Memif(MemifArgs),
+    /// Packets between veth pairs, by AF_XDP against AF_PACKET.
+    #[command(name = "af_xdp")]
+    AfXdp(AfXdpArgs),
     /// Samples per second that a collector decodes, by form of output.
     Decode(DecodeArgs),
 }
@@ -87,6 +92,7 @@ impl BenchCommand {
             BenchCommand::Fib(args) => fib::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),
             BenchCommand::Memif(args) => memif::measure(args),
+            BenchCommand::AfXdp(args) => af_xdp::measure(args),
             BenchCommand::Decode(args) => decode::measure(args),
         }
     }
