@@ -59,7 +59,7 @@ fn own(at: *const u8) {
     // SAFETY: a hint that touches no memory, registers or flags and cannot fault, whatever the address;
     // processors without it take it for a no-op.
     unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nomem, nostack, preserves_flags));
+        std::arch::asm!("prefetchw [{}]", in(reg) at.addr(), options(nomem, nostack, preserves_flags));
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = at;
