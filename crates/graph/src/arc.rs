@@ -64,6 +64,8 @@ pub struct Arcs {
     masks: Vec<Box<[AtomicU64]>>,
     /// Interfaces with any feature enabled, per arc: 0 lets a whole frame skip the arc.
     active: Vec<AtomicU32>,
+    /// Changes of switches so far, and one: what a worker has worked out holds as long as this stays.
+    generation: AtomicU64,
 }
 
 impl Arcs {
@@ -77,7 +79,14 @@ impl Arcs {
             names,
             masks,
             active,
+            generation: AtomicU64::new(1),
         }
+    }
+
+    /// Grows with every change. Read before the switches, it is never newer than they are.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     /// Number of the arc with this name.
@@ -117,6 +126,7 @@ impl Arcs {
             (false, true) => self.active[arc].fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
+        self.generation.fetch_add(1, Ordering::Release);
         true
     }
 }

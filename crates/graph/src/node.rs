@@ -45,8 +45,8 @@ pub struct NodeSpec {
     /// a frame by interface. Others get them joined, which makes fuller frames.
     pub by_interface: bool,
     /// A feature that lets every packet of every frame continue, whatever it does: a frame of one
-    /// interface is shown to it in passing, without a stop of its own, and only if
-    /// [`Node::lets_by`] wants it.
+    /// interface that comes from a device is shown to it in passing, without a stop of its own, and only
+    /// if it has not said that it need not see it ([`Node::lend`]).
     pub in_passing: bool,
     /// What the node did with a traced packet, in words.
     pub format: fn(&TraceRecord) -> String,
@@ -119,10 +119,11 @@ pub trait Node: Send {
     /// Takes a frame and says where its packets go.
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch;
 
-    /// For a feature that sees frames in passing: whether it lets `n` packets received on `rx_if` go by
-    /// without a look at them. If so it has accounted for them; if not it is shown their frame.
-    fn lets_by(&mut self, _counters: &WorkerCounters, _rx_if: u32, _n: usize) -> bool {
-        false
+    /// For a feature that sees frames in passing: how many more packets received on `rx_if` may go by without
+    /// a look at them; it is shown a frame that holds one beyond those. `passed` have gone by since it was
+    /// asked or shown a frame last, no more than it had said, and it accounts for them now.
+    fn lend(&mut self, _counters: &WorkerCounters, _rx_if: u32, _passed: u64) -> u64 {
+        0
     }
 
     /// Whether the node ever has a [`deadline`](Node::deadline); only such nodes are asked for it.

@@ -72,13 +72,17 @@ impl Sampler {
         Some(at)
     }
 
-    /// Takes `n` packets past the sampler if none of them is to be sampled; false, and nothing done, if
-    /// one is.
+    /// Packets that pass before the next one to be sampled.
     #[inline(always)]
-    pub fn lets_by(&mut self, n: u32) -> bool {
-        let left = self.skip.checked_sub(u64::from(n));
-        self.skip = left.unwrap_or(self.skip);
-        left.is_some()
+    pub fn skip(&self) -> u64 {
+        self.skip
+    }
+
+    /// Takes `n` packets past the sampler, no more than [`skip`](Self::skip) said.
+    #[inline(always)]
+    pub fn pass(&mut self, n: u64) {
+        debug_assert!(n <= self.skip, "{n} of {}", self.skip);
+        self.skip = self.skip.saturating_sub(n);
     }
 
     /// Packets to skip before the next sample: geometric with mean N - 1.

@@ -121,7 +121,7 @@ impl Dispatcher {
 
     /// Takes a whole frame along an arc: to the next enabled feature of its interface, or to the end.
     #[inline]
-    pub(super) fn walk(&mut self, mut place: ArcPlace, mut frame: Box<Frame>) {
+    pub(super) fn walk(&mut self, place: ArcPlace, mut frame: Box<Frame>) {
         let arc = &self.graph.arcs[place.arc];
         let by_tx = arc.spec.side == Side::Tx;
         let to_node = match arc.spec.end {
@@ -134,12 +134,7 @@ impl Dispatcher {
         }
         let common = if by_tx { frame.tx_if } else { frame.rx_if };
         if common != IF_MIXED {
-            let mut to = self.step(place, common, active);
-            while let Some(beyond) = self.passed(to, &mut frame) {
-                place = beyond;
-                to = self.step(place, common, active);
-            }
-            return self.deliver(to, frame);
+            return self.deliver(self.step(place, common, active), frame);
         }
         let n = frame.len();
         let mut at = 0;
@@ -168,26 +163,6 @@ impl Dispatcher {
             at += run;
         }
         self.pending.put(frame);
-    }
-
-    /// Shows a frame to the feature in slot `to` if that needs no stop, and says where it goes on. Traced
-    /// frames stop everywhere, to be recorded.
-    #[inline(always)]
-    fn passed(&mut self, to: Option<usize>, frame: &mut Frame) -> Option<ArcPlace> {
-        let id = to.filter(|&slot| self.graph.in_passing.get(slot) == Some(&true))?;
-        let beyond = self.graph.place[id].filter(|_| !frame.traced)?;
-        if self.nodes[id].lets_by(&self.counters, frame.rx_if, frame.len()) {
-            return Some(beyond);
-        }
-        let id = id as NodeId;
-        let verdict = self.with_node(id, |node, cx| node.process(cx, frame));
-        debug_assert_eq!(
-            verdict,
-            Dispatch::All(CONTINUE),
-            "node {id} is no passing one"
-        );
-        self.clock(id, frame.len());
-        Some(beyond)
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 
 mod departure;
 mod handover;
+mod passage;
 mod tracing;
 
 use std::any::Any;
@@ -18,8 +19,9 @@ use parshall_linux::clock::tsc;
 use parshall_rcu::Reader;
 use parshall_ring::{Consumer, Producer, ring};
 
+use self::passage::Passage;
 use crate::handoff::Inbox;
-use crate::node::{CONTINUE, Ctx, DROP, Dispatch, NamedNode, Node, NodeId};
+use crate::node::{Ctx, DROP, Dispatch, NamedNode, Node, NodeId};
 use crate::pending::Pending;
 use crate::structure::{Graph, GraphError};
 use crate::trace::TraceRecord;
@@ -68,6 +70,8 @@ pub struct Dispatcher {
     /// Nodes that have deadlines.
     timed: Box<[NodeId]>,
     pending: Pending,
+    /// The way in, by interface.
+    passages: Box<[Passage]>,
     next: Box<[u16; FRAME_SIZE]>,
     emitted: Vec<(u16, BufferIndex)>,
     trace: Producer<TraceRecord>,
@@ -128,6 +132,7 @@ impl Dispatcher {
                 .collect(),
             nodes: ordered,
             pending: Pending::new(graph.slots(), &apart, 2 * graph.specs().len() + 64),
+            passages: vec![Passage::default(); graph.limits().interfaces].into(),
             next: Box::new([0; FRAME_SIZE]),
             trace,
             trace_left: vec![0; graph.specs().len()],
@@ -196,6 +201,8 @@ impl Dispatcher {
     fn poll(&mut self, slot: usize) -> usize {
         let rx = &mut self.rx[slot];
         if !rx.up {
+            let if_index = rx.if_index;
+            self.settle_idle(if_index);
             return 0;
         }
         let mut frame = self.pending.take();
@@ -214,6 +221,7 @@ impl Dispatcher {
         }
         if n == 0 {
             self.pending.put(frame);
+            self.settle_idle(if_index);
             return 0;
         }
         self.counters.received.add(n as u64);
@@ -222,7 +230,7 @@ impl Dispatcher {
             self.mark_traced(node, &mut frame);
         }
         self.clock(node, n);
-        self.hand(node, CONTINUE, frame);
+        self.enter(node, if_index, frame);
         n
     }
 
@@ -245,6 +253,7 @@ impl Dispatcher {
     /// Gives a node a message of the control thread.
     pub fn message(&mut self, node: NodeId, message: &mut (dyn Any + Send)) {
         if usize::from(node) < self.nodes.len() {
+            self.recall(node);
             self.with_node(node, |n, cx| n.message(cx, message));
         }
     }
@@ -292,11 +301,18 @@ impl Dispatcher {
     #[inline(always)]
     pub(super) fn clock(&mut self, slot: NodeId, vectors: usize) {
         let t = tsc();
+        self.count(slot, vectors);
+        let c = &self.counters.nodes[usize::from(slot)];
+        c.clocks.add(t.wrapping_sub(self.last_tsc));
+        self.last_tsc = t;
+    }
+
+    /// Counts a call of a slot.
+    #[inline(always)]
+    pub(super) fn count(&mut self, slot: NodeId, vectors: usize) {
         let c = &self.counters.nodes[usize::from(slot)];
         c.calls.add(1);
         c.vectors.add(vectors as u64);
-        c.clocks.add(t.wrapping_sub(self.last_tsc));
-        self.last_tsc = t;
     }
 
     #[inline(always)]
@@ -334,6 +350,7 @@ impl Dispatcher {
 
     /// Gives up all queues, freeing the buffers they hold.
     pub fn close(&mut self) {
+        self.recall_all();
         for rx in &mut self.rx {
             rx.queue.close(&mut self.pool);
         }

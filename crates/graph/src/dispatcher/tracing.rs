@@ -34,6 +34,7 @@ impl Dispatcher {
 
     #[cold]
     pub(super) fn call_traced(&mut self, id: NodeId, mut frame: Box<Frame>) {
+        self.recall(id);
         let n = frame.len();
         let traced = |pool: &Pool, b: BufferIndex| pool.meta(b).flags.has(Flags::TRACED);
         let before: Vec<_> = (0..n)

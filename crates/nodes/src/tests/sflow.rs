@@ -136,6 +136,50 @@ fn a_change_of_rate_is_told_with_each_sample() {
 }
 
 #[test]
+fn the_pool_is_right_whatever_comes_between() {
+    let mut lab = Lab::new();
+    let now = lab.now;
+    let pool = |lab: &Lab| totals(lab, 1).sample_pool;
+    sampling(&mut lab, 1, 1 << 30, 128);
+    // Received in one turn, and nothing after it that would make the dispatcher tell of it.
+    lab.receive(1, &quick(), 100);
+    lab.harness.dispatcher.turn(now);
+    sampling(&mut lab, 1, 1 << 29, 128);
+    assert_eq!(pool(&lab), 100);
+    // A traced frame goes another way than the one before and the one after it.
+    let input = lab.graph.node("pg-input").unwrap();
+    for traced in [0, 3, 0] {
+        lab.receive(1, &quick(), 10);
+        lab.harness.dispatcher.trace(input, traced);
+        lab.harness.dispatcher.turn(now);
+    }
+    sampling(&mut lab, 1, 1, 128);
+    assert_eq!((pool(&lab), totals(&lab, 1).samples), (130, 0));
+    // Without a change of rate, but with one of switches: off and on again.
+    lab.receive(1, &quick(), 7);
+    lab.harness.dispatcher.turn(now);
+    lab.graph.set_feature("sflow", 1, false).unwrap();
+    lab.receive(1, &quick(), 50);
+    drain(&mut lab);
+    lab.graph.set_feature("sflow", 1, true).unwrap();
+    lab.receive(1, &quick(), 5);
+    drain(&mut lab);
+    assert_eq!((pool(&lab), totals(&lab, 1).samples), (142, 12));
+}
+
+#[test]
+fn a_busy_interface_is_behind_in_its_pool_by_a_bounded_number() {
+    let mut lab = Lab::new();
+    sampling(&mut lab, 1, 1 << 30, 128);
+    lab.receive(1, &quick(), 50_000);
+    for _ in 0..100 {
+        lab.harness.dispatcher.turn(lab.now);
+        let t = totals(&lab, 1);
+        assert!(t.rx_packets - t.sample_pool <= 4096, "{t:?}");
+    }
+}
+
+#[test]
 fn settings_of_an_interface_that_cannot_exist_are_ignored() {
     let mut lab = Lab::new();
     let settings = SflowSettings {
