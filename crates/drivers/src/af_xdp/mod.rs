@@ -34,6 +34,7 @@ use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use parshall_device::{Device, DeviceError, DeviceInfo, Duplex, Queues};
@@ -59,6 +60,9 @@ const MAX_QUEUES: u32 = 64;
 /// Packets in a receive and a transmit queue where the configuration does not say.
 const RX_RING: u32 = 2048;
 const TX_RING: u32 = 1024;
+/// How often a queue that is busy is tried again, and after what time.
+const BUSY_TRIES: u32 = 50;
+const BUSY_WAIT: Duration = Duration::from_millis(10);
 /// Offloads that join received frames: what is joined is longer than the MTU and cannot be taken.
 const JOINING: [Offload; 2] = [Offload::Gro, Offload::Lro];
 /// Drivers whose other end is this host or its hypervisor, where senders leave checksums unfinished.
@@ -332,8 +336,22 @@ impl AfXdp {
         modes.iter().flat_map(tie)
     }
 
-    /// Opens the socket of a queue in the best way the kernel takes.
+    /// Opens the socket of a queue. The kernel gives a queue free a moment after its socket was closed, so
+    /// that an interface made again at once may find it busy.
     fn open_socket(&self, plan: &Plan) -> Result<Opened, Failure> {
+        let mut result = self.try_socket(plan);
+        for _ in 0..BUSY_TRIES {
+            if !matches!(result, Err((Step::Bind, Errno::EBUSY))) {
+                break;
+            }
+            std::thread::sleep(BUSY_WAIT);
+            result = self.try_socket(plan);
+        }
+        result
+    }
+
+    /// Opens the socket of a queue in the best way the kernel takes.
+    fn try_socket(&self, plan: &Plan) -> Result<Opened, Failure> {
         let job = || {
             let mut last = (Step::Bind, Errno::EOPNOTSUPP);
             for tie in self.ties() {
