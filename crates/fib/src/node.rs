@@ -11,6 +11,7 @@
 use crate::arena::{Arena, Block, UNIT};
 use crate::dpo::Dpo;
 use crate::error::FibError;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bits of an address that one node decides.
@@ -63,10 +64,12 @@ const fn units(len: usize) -> usize {
     (HEAD + len * 4).div_ceil(UNIT)
 }
 
-/// A node in an arena, for reading.
+/// A node in an arena, for reading. The pointer, not a reference to the head: what is behind the head could
+/// not be reached from that.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
-    head: &'a Head,
+    at: *const u8,
+    block: PhantomData<&'a Head>,
 }
 
 impl<'a> Node<'a> {
@@ -78,11 +81,17 @@ impl<'a> Node<'a> {
     #[inline(always)]
     pub(crate) unsafe fn at(base: *const u8, entry: Entry) -> Node<'a> {
         debug_assert!(entry.is_node());
-        let head = base.wrapping_add(entry.at() as usize * UNIT).cast();
-        // SAFETY: by the caller's promise a written node begins there; units are aligned
-        // to more than the head needs.
-        let head = unsafe { &*head };
-        Node { head }
+        Node {
+            at: base.wrapping_add(entry.at() as usize * UNIT),
+            block: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn head(self) -> &'a Head {
+        // SAFETY: by the promise of `at` a written node begins there; units are aligned to
+        // more than the head needs.
+        unsafe { &*self.at.cast() }
     }
 
     /// The entry of a slot.
@@ -95,12 +104,11 @@ impl<'a> Node<'a> {
     #[inline(always)]
     pub(crate) fn word(self, slot: u8) -> &'a AtomicU32 {
         let (i, bit) = (usize::from(slot >> 6), u32::from(slot & 63));
-        let upto = self.head.bitmap[i] & (u64::MAX >> (63 - bit));
+        let head = self.head();
+        let upto = head.bitmap[i] & (u64::MAX >> (63 - bit));
         // Slot 0 is always marked, so the count is at least 1.
-        let run = usize::from(self.head.before[i]) + upto.count_ones() as usize - 1;
-        let first = std::ptr::from_ref(self.head)
-            .cast::<u8>()
-            .wrapping_add(HEAD);
+        let run = usize::from(head.before[i]) + upto.count_ones() as usize - 1;
+        let first = self.at.wrapping_add(HEAD);
         // SAFETY: the head is followed by as many entries as the bitmap has marks, in the
         // same block; they are 4-byte aligned and only accessed as atomics.
         unsafe { &*first.cast::<AtomicU32>().add(run) }
@@ -118,7 +126,7 @@ impl<'a> Node<'a> {
     fn block(self, at: u32) -> Block {
         Block {
             at,
-            units: units(usize::from(self.head.len)) as u8,
+            units: units(usize::from(self.head().len)) as u8,
         }
     }
 }
@@ -162,7 +170,7 @@ impl Runs {
 
     /// Whether `node` has its runs at the same places.
     pub(crate) fn same_shape(&self, node: Node<'_>) -> bool {
-        self.bitmap == node.head.bitmap
+        self.bitmap == node.head().bitmap
     }
 
     /// The words of a node of the same shape that hold something else, and what they
