@@ -295,6 +295,43 @@ impl Pool {
         None
     }
 
+    /// Makes a packet of `parts`, `len` bytes in all, received on `rx_if`, in as many buffers as they need;
+    /// `None` when buffers run out.
+    pub fn packet_from_parts<'p>(
+        &mut self,
+        parts: impl Iterator<Item = &'p [u8]>,
+        len: usize,
+        rx_if: u32,
+    ) -> Option<BufferIndex> {
+        let first = self.alloc()?;
+        *self.meta_mut(first) = Meta::received(HEADROOM as u16, 0, rx_if);
+        let (mut last, mut at) = (first, 0);
+        for mut part in parts {
+            while !part.is_empty() {
+                if at == DATA_SIZE {
+                    let Some(next) = self.alloc() else {
+                        self.free(first);
+                        return None;
+                    };
+                    *self.meta_mut(next) = Meta::received(HEADROOM as u16, 0, rx_if);
+                    let meta = self.meta_mut(last);
+                    meta.next = next;
+                    meta.flags.set(Flags::CHAINED);
+                    (last, at) = (next, 0);
+                }
+                let (now, rest) = part.split_at(part.len().min(DATA_SIZE - at));
+                let (meta, room) = self.parts_mut(last);
+                room[HEADROOM + at..HEADROOM + at + now.len()].copy_from_slice(now);
+                at += now.len();
+                meta.len = at as u16;
+                part = rest;
+            }
+        }
+        let meta = self.meta_mut(first);
+        meta.tail_len = (len - usize::from(meta.len)) as u32;
+        Some(first)
+    }
+
     /// Appends `bytes` behind packet `first` in new buffers; false when buffers ran out (what was
     /// appended so far stays, and is freed with the packet). `first` must not be chained yet.
     pub fn append_chain(&mut self, first: BufferIndex, bytes: &[u8]) -> bool {

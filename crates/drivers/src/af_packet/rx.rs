@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use parshall_buffer::{BufferIndex, DATA_SIZE, Flags, Frame, HEADROOM, Meta, Pool};
+use parshall_buffer::{Frame, Pool};
 use parshall_device::{RxBurst, RxQueue};
 
 use super::checksum;
@@ -230,42 +230,11 @@ fn deliver(
     burst: &mut RxBurst,
 ) {
     let len: usize = parts.iter().map(|p| p.len()).sum();
-    match store(parts, len, if_index, pool) {
+    match pool.packet_from_parts(parts.iter().copied(), len, if_index) {
         Some(b) => {
             frame.push(b);
             burst.bytes += len as u64;
         }
         None => burst.no_buffer += 1,
     }
-}
-
-/// Copies `parts`, `len` bytes in all, into as many buffers as they need.
-fn store(parts: &[&[u8]], len: usize, if_index: u32, pool: &mut Pool) -> Option<BufferIndex> {
-    let first = pool.alloc()?;
-    *pool.meta_mut(first) = Meta::received(HEADROOM as u16, 0, if_index);
-    let (mut last, mut at) = (first, 0);
-    for mut part in parts.iter().copied() {
-        while !part.is_empty() {
-            if at == DATA_SIZE {
-                let Some(next) = pool.alloc() else {
-                    pool.free(first);
-                    return None;
-                };
-                *pool.meta_mut(next) = Meta::received(HEADROOM as u16, 0, if_index);
-                let meta = pool.meta_mut(last);
-                meta.next = next;
-                meta.flags.set(Flags::CHAINED);
-                (last, at) = (next, 0);
-            }
-            let (now, rest) = part.split_at(part.len().min(DATA_SIZE - at));
-            let (meta, room) = pool.parts_mut(last);
-            room[HEADROOM + at..HEADROOM + at + now.len()].copy_from_slice(now);
-            at += now.len();
-            meta.len = at as u16;
-            part = rest;
-        }
-    }
-    let meta = pool.meta_mut(first);
-    meta.tail_len = (len - usize::from(meta.len)) as u32;
-    Some(first)
 }

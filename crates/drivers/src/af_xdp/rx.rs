@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use parshall_buffer::{BufferIndex, DATA_SIZE, Flags, Frame, HEADROOM, Meta, Pool};
+use parshall_buffer::{BufferIndex, DATA_SIZE, Frame, HEADROOM, Meta, Pool};
 use parshall_device::{RxBurst, RxQueue};
 
 use super::checksum;
@@ -148,7 +148,7 @@ impl XdpRx {
         {
             checksum::complete(head, p.len, rest.iter().map(piece));
         }
-        match store(pieces.iter().map(piece), p.len, self.if_index, pool) {
+        match pool.packet_from_parts(pieces.iter().map(piece), p.len, self.if_index) {
             Some(b) => {
                 frame.push(b);
                 burst.bytes += p.len as u64;
@@ -230,40 +230,4 @@ impl RxQueue for XdpRx {
     fn fd(&self) -> Option<RawFd> {
         Some(self.xsk.raw())
     }
-}
-
-/// Copies pieces, `len` bytes in all, into as many buffers as they need.
-fn store<'p>(
-    pieces: impl Iterator<Item = &'p [u8]>,
-    len: usize,
-    if_index: u32,
-    pool: &mut Pool,
-) -> Option<BufferIndex> {
-    let first = pool.alloc()?;
-    *pool.meta_mut(first) = Meta::received(HEADROOM as u16, 0, if_index);
-    let (mut last, mut at) = (first, 0);
-    for mut piece in pieces {
-        while !piece.is_empty() {
-            if at == DATA_SIZE {
-                let Some(next) = pool.alloc() else {
-                    pool.free(first);
-                    return None;
-                };
-                *pool.meta_mut(next) = Meta::received(HEADROOM as u16, 0, if_index);
-                let meta = pool.meta_mut(last);
-                meta.next = next;
-                meta.flags.set(Flags::CHAINED);
-                (last, at) = (next, 0);
-            }
-            let (now, rest) = piece.split_at(piece.len().min(DATA_SIZE - at));
-            let (meta, room) = pool.parts_mut(last);
-            room[HEADROOM + at..HEADROOM + at + now.len()].copy_from_slice(now);
-            at += now.len();
-            meta.len = at as u16;
-            piece = rest;
-        }
-    }
-    let meta = pool.meta_mut(first);
-    meta.tail_len = (len - usize::from(meta.len)) as u32;
-    Some(first)
 }
