@@ -96,6 +96,7 @@ fn take(
         slot.tx_if = u32::MAX;
         slot.rate = port.sampler.rate();
         slot.frame_len = m.total_len();
+        slot.time = cx.now;
         slot.header_len = wanted as u16;
         copy_header(&mut slot.header, &view, b, m.data, wanted);
     });
@@ -113,7 +114,13 @@ fn take(
 /// Copies `n` bytes of a packet, and some that do not matter behind them: sizes that are known when this is
 /// compiled cost a few instructions, others a call.
 #[inline(always)]
-fn copy_header(to: &mut [u8; MAX_HEADER], view: &PoolView<'_>, b: BufferIndex, at: u16, n: usize) {
+pub(crate) fn copy_header(
+    to: &mut [u8; MAX_HEADER],
+    view: &PoolView<'_>,
+    b: BufferIndex,
+    at: u16,
+    n: usize,
+) {
     match n {
         0..=64 => to[..64].copy_from_slice(view.peek::<64>(b, at)),
         65..=128 => to[..128].copy_from_slice(view.peek::<128>(b, at)),
