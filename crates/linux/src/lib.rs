@@ -7,7 +7,7 @@
 //! - [`Net`], the interfaces of one namespace: links, addresses, routes, neighbours, offloads. It is
 //!   a netlink socket made inside that namespace, so the caller's thread never changes its own.
 //!
-//! Beside them: [`caps`] (what privilege is missing and how to grant it), [`affinity`], [`clock`],
+//! Beside them: [`genl`] (generic netlink and multicast groups), [`caps`] (what privilege is missing and how to grant it), [`affinity`], [`clock`],
 //! [`priority`], [`udp`] (datagrams by the batch) and [`userns`] (the way in for those who are not root). Every failure is an [`Error`] that says
 //! what was tried, on what, the kernel's reason, and what would help.
 //!
@@ -22,6 +22,7 @@ pub mod caps;
 pub mod clock;
 mod error;
 mod ethtool;
+pub mod genl;
 mod link;
 mod neigh;
 mod netlink;

@@ -5,7 +5,7 @@
 //! everything is padded to 4 bytes. Answers are read with bounds checks: a short one ends the walk.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::errno::Errno;
@@ -142,7 +142,7 @@ struct Refusal {
     message: String,
 }
 
-/// An rtnetlink socket.
+/// A netlink socket that asks the kernel.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
@@ -150,15 +150,19 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// A socket in the calling thread's network namespace.
+    /// An rtnetlink socket in the calling thread's network namespace.
     pub fn open() -> Result<Socket> {
-        let what = "an rtnetlink socket";
+        Socket::open_protocol(libc::NETLINK_ROUTE, "an rtnetlink socket")
+    }
+
+    /// A socket of a netlink protocol, called `what`, in the calling thread's network namespace.
+    pub fn open_protocol(protocol: libc::c_int, what: &str) -> Result<Socket> {
         // SAFETY: makes a new descriptor or fails; reads no memory of ours.
         let fd = unsafe {
             libc::socket(
                 libc::AF_NETLINK,
                 libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                libc::NETLINK_ROUTE,
+                protocol,
             )
         };
         if fd < 0 {
@@ -192,6 +196,11 @@ impl Socket {
     /// The descriptor, good for interface ioctls as well.
     pub fn raw(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+
+    /// The descriptor, to wait on.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Sends a request that changes something and waits for the kernel's word on it.
@@ -281,13 +290,15 @@ impl Socket {
     }
 }
 
-struct Header {
-    kind: u16,
+/// The header of a message.
+pub(crate) struct Header {
+    pub kind: u16,
     flags: u16,
-    seq: u32,
+    pub seq: u32,
 }
 
-fn messages(mut b: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
+/// The messages in `b`, as (header, body); stops at the first that does not fit.
+pub(crate) fn messages(mut b: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
     std::iter::from_fn(move || {
         let len = u32_at(b, 0)? as usize;
         let header = Header {
