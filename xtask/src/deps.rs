@@ -19,6 +19,7 @@ const RANKS: &[(u8, &[&str])] = &[
             "parshall-rcu",
             "parshall-buffer",
             "parshall-command",
+            "parshall-bgp",
         ],
     ),
     (
