@@ -46,7 +46,7 @@ pub struct NodeSpec {
     pub by_interface: bool,
     /// A feature that lets every packet of every frame continue, whatever it does: a frame of one
     /// interface that comes from a device is shown to it in passing, without a stop of its own, and only
-    /// if it has not said that it need not see it ([`Node::lend`]).
+    /// if it has not said that it need not see it ([`Node::pass`]).
     pub in_passing: bool,
     /// What the node did with a traced packet, in words.
     pub format: fn(&TraceRecord) -> String,
@@ -119,10 +119,19 @@ pub trait Node: Send {
     /// Takes a frame and says where its packets go.
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch;
 
-    /// For a feature that sees frames in passing: how many more packets received on `rx_if` may go by without
-    /// a look at them; it is shown a frame that holds one beyond those. `passed` have gone by since it was
-    /// asked or shown a frame last, no more than it had said, and it accounts for them now.
-    fn lend(&mut self, _counters: &WorkerCounters, _rx_if: u32, _passed: u64) -> u64 {
+    /// For a feature that sees frames in passing: `frame`, received on `rx_if`, goes by to be looked at (`None`:
+    /// only the account is settled). `passed` packets have gone by unseen before it, no more than was lent; they are
+    /// accounted for now. Says how many more may go by without a look at them.
+    fn pass(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        _rx_if: u32,
+        _passed: u64,
+        frame: Option<&mut Frame>,
+    ) -> u64 {
+        if let Some(frame) = frame {
+            self.process(cx, frame);
+        }
         0
     }
 

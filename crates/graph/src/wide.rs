@@ -7,6 +7,7 @@
 //! Usually the compiler's own vectors do. Where they do not, a body may use the architecture's intrinsics
 //! behind `if I::AVX2`: the question is answered when the level is compiled.
 
+use std::any::Any;
 use std::marker::PhantomData;
 
 use parshall_buffer::Frame;
@@ -50,6 +51,24 @@ pub trait WideNode: Send + 'static {
     /// As [`Node::process`]. To be `#[inline(always)]`, as everything hot that it calls: only what is
     /// inlined is compiled for the level.
     fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch;
+
+    /// As [`Node::pass`]; to be `#[inline(always)]` too.
+    #[inline(always)]
+    fn pass<I: Isa>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        _rx_if: u32,
+        _passed: u64,
+        frame: Option<&mut Frame>,
+    ) -> u64 {
+        if let Some(frame) = frame {
+            self.process::<I>(cx, frame);
+        }
+        0
+    }
+
+    /// As [`Node::message`].
+    fn message(&mut self, _cx: &mut Ctx<'_>, _message: &mut (dyn Any + Send)) {}
 }
 
 /// The node, compiled for the widest level that this CPU has.
@@ -93,6 +112,18 @@ impl<N: WideNode> Node for Wide<N, Base> {
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         self.0.process::<Base>(cx, frame)
     }
+    fn pass(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        rx_if: u32,
+        passed: u64,
+        frame: Option<&mut Frame>,
+    ) -> u64 {
+        self.0.pass::<Base>(cx, rx_if, passed, frame)
+    }
+    fn message(&mut self, cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        self.0.message(cx, message);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -106,6 +137,29 @@ macro_rules! at_level {
                 }
                 // SAFETY: `wide` made this type, after it saw these features on the CPU.
                 unsafe { body(&mut self.0, cx, frame) }
+            }
+            fn pass(
+                &mut self,
+                cx: &mut Ctx<'_>,
+                rx_if: u32,
+                passed: u64,
+                frame: Option<&mut Frame>,
+            ) -> u64 {
+                #[target_feature(enable = $features)]
+                fn body<N: WideNode>(
+                    n: &mut N,
+                    cx: &mut Ctx<'_>,
+                    i: u32,
+                    p: u64,
+                    f: Option<&mut Frame>,
+                ) -> u64 {
+                    n.pass::<$level>(cx, i, p, f)
+                }
+                // SAFETY: as in `process`.
+                unsafe { body(&mut self.0, cx, rx_if, passed, frame) }
+            }
+            fn message(&mut self, cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+                self.0.message(cx, message);
             }
         }
     };

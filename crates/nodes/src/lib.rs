@@ -134,7 +134,7 @@ impl Build<'_> {
     fn sflow(&mut self) -> Box<dyn Node> {
         let (p, c) = ring(SAMPLE_RING);
         self.samples = Some(c);
-        Box::new(sflow::Sflow::new(self.interfaces, p, self.seed))
+        wide(sflow::Sflow::new(self.interfaces, p, self.seed))
     }
 }
 

@@ -8,8 +8,8 @@ use std::any::Any;
 use std::mem::offset_of;
 
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED, PoolView};
-use parshall_counters::WorkerCounters;
-use parshall_graph::{CONTINUE, Ctx, Dispatch, Feature, Node, NodeSpec};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{CONTINUE, Ctx, Dispatch, Feature, NodeSpec};
 use parshall_ring::Producer;
 use parshall_sample::{MAX_HEADER, SampleSlot, Sampler};
 
@@ -62,31 +62,47 @@ impl Sflow {
         }
     }
 
-    /// Takes `packets`, all of one interface, past its sampler.
-    #[inline]
-    fn pass(&mut self, cx: &mut Ctx<'_>, if_index: u32, packets: &[BufferIndex]) {
+    /// Takes `packets`, all of one interface, past its sampler, and before them `unseen` ones that it need not see.
+    /// Says how many more need not be seen.
+    #[inline(always)]
+    fn look(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        if_index: u32,
+        unseen: u64,
+        packets: &[BufferIndex],
+    ) -> u64 {
         let Some(port) = self.ports.get_mut(if_index as usize) else {
-            return;
+            return u64::MAX;
         };
-        if let Some(c) = cx.counters.interface(if_index) {
-            c.sample_pool.add(packets.len() as u64);
-        }
+        port.sampler.pass(unseen);
         let mut rest = packets;
+        let (mut taken, mut lost) = (0, 0);
         while let Some(at) = port.sampler.advance(rest.len() as u32) {
-            take(&mut self.ring, port, cx, if_index, rest[at as usize]);
+            match take(&mut self.ring, port, cx, if_index, rest[at as usize]) {
+                true => taken += 1,
+                false => lost += 1,
+            }
             rest = &rest[at as usize + 1..];
         }
+        if let Some(c) = cx.counters.interface(if_index) {
+            c.sample_pool.add(unseen + packets.len() as u64);
+            c.samples.add(taken);
+            c.sample_drops.add(lost);
+        }
+        port.sampler.skip()
     }
 }
 
-/// Writes a sample of packet `b` into the ring.
+/// Writes a sample of packet `b` into the ring, if there is room.
+#[inline(always)]
 fn take(
     ring: &mut Producer<SampleSlot>,
     port: &Port,
     cx: &mut Ctx<'_>,
     if_index: u32,
     b: BufferIndex,
-) {
+) -> bool {
     let view = cx.pool.view();
     let m = view.meta(b);
     // A header longer than its buffer is one of a chain whose first buffer is short: it ends there.
@@ -102,13 +118,7 @@ fn take(
     });
     // The next packets are likely to be of the same length.
     ring.claim(AHEAD, offset_of!(SampleSlot, header) + wanted);
-    if let Some(c) = cx.counters.interface(if_index) {
-        if taken {
-            c.samples.add(1)
-        } else {
-            c.sample_drops.add(1)
-        }
-    }
+    taken
 }
 
 /// Copies `n` bytes of a packet, and some that do not matter behind them: sizes that are known when this is
@@ -128,10 +138,11 @@ pub(crate) fn copy_header(
     }
 }
 
-impl Node for Sflow {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+impl WideNode for Sflow {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         if frame.rx_if != IF_MIXED {
-            self.pass(cx, frame.rx_if, frame.packets());
+            self.look(cx, frame.rx_if, 0, frame.packets());
             return Dispatch::All(CONTINUE);
         }
         let mut rest = frame.packets();
@@ -141,22 +152,22 @@ impl Node for Sflow {
                 .iter()
                 .position(|&b| cx.pool.meta(b).rx_if != if_index)
                 .unwrap_or(rest.len());
-            self.pass(cx, if_index, &rest[..run]);
+            self.look(cx, if_index, 0, &rest[..run]);
             rest = &rest[run..];
         }
         Dispatch::All(CONTINUE)
     }
 
-    #[inline]
-    fn lend(&mut self, counters: &WorkerCounters, rx_if: u32, passed: u64) -> u64 {
-        let Some(port) = self.ports.get_mut(rx_if as usize) else {
-            return u64::MAX;
-        };
-        port.sampler.pass(passed);
-        if let Some(c) = counters.interface(rx_if) {
-            c.sample_pool.add(passed);
-        }
-        port.sampler.skip()
+    #[inline(always)]
+    fn pass<I: Isa>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        rx_if: u32,
+        passed: u64,
+        frame: Option<&mut Frame>,
+    ) -> u64 {
+        let packets = frame.map_or(&[][..], |f| f.packets());
+        self.look(cx, rx_if, passed, packets)
     }
 
     fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {

@@ -3,22 +3,23 @@
 /// Largest N in 1-in-N.
 pub const MAX_RATE: u32 = 1 << 30;
 
-/// Logarithms drawn at a time: they are independent of each other, so eight cost little more than one.
-const DRAWS: usize = 8;
+/// Skips drawn at a time: they are independent of each other, so that many cost little more than one where
+/// vectors are wide.
+const DRAWS: usize = 16;
 
 /// Decides which packets are sampled. Off at rate 0.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     rate: u32,
-    /// Logarithms left in `drawn`.
+    /// Skips left in `drawn`.
     left: u32,
     /// Packets to let pass before the next sample.
     skip: u64,
     state: u64,
     /// 1 / ln(1 - 1/N).
     scale: f64,
-    /// Logarithms of uniform numbers, whatever the rate.
-    drawn: [f64; DRAWS],
+    /// The next skips.
+    drawn: [u64; DRAWS],
 }
 
 impl Sampler {
@@ -30,7 +31,7 @@ impl Sampler {
             skip: u64::MAX,
             state: seed ^ 0x9E37_79B9_7F4A_7C15,
             scale: 0.0,
-            drawn: [0.0; DRAWS],
+            drawn: [0; DRAWS],
         };
         s.set_rate(rate);
         s
@@ -49,11 +50,8 @@ impl Sampler {
         } else {
             0.0
         };
-        self.skip = if self.rate == 0 {
-            u64::MAX
-        } else {
-            self.draw()
-        };
+        self.left = 0;
+        self.skip = self.draw();
     }
 
     /// Takes `n` packets past the sampler. Usually that is one subtraction and `None`. Otherwise the
@@ -86,27 +84,25 @@ impl Sampler {
     }
 
     /// Packets to skip before the next sample: geometric with mean N - 1.
-    #[inline]
+    #[inline(always)]
     fn draw(&mut self) -> u64 {
-        match self.rate {
-            0 => u64::MAX,
-            1 => 0,
-            _ => {
-                if self.left == 0 {
-                    self.refill();
-                }
-                let next = DRAWS - self.left as usize;
-                self.left -= 1;
-                (self.drawn[next % DRAWS] * self.scale) as u64
+        if self.left == 0 {
+            match self.rate {
+                0 => return u64::MAX,
+                1 => return 0,
+                _ => self.refill(),
             }
         }
+        self.left -= 1;
+        self.drawn[self.left as usize % DRAWS]
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn refill(&mut self) {
         let first = self.state;
         for (i, drawn) in self.drawn.iter_mut().enumerate() {
-            *drawn = ln(uniform(first.wrapping_add(STEP.wrapping_mul(i as u64 + 1))));
+            let u = uniform(first.wrapping_add(STEP.wrapping_mul(i as u64 + 1)));
+            *drawn = (ln(u) * self.scale) as u64;
         }
         self.state = first.wrapping_add(STEP.wrapping_mul(DRAWS as u64));
         self.left = DRAWS as u32;

@@ -2,7 +2,7 @@
 //! not see it.
 //!
 //! A feature that sees frames in passing ([`crate::NodeSpec::in_passing`]) lends the dispatcher a number of
-//! packets ([`crate::Node::lend`]); as long as that lasts, a frame costs a subtraction. The loan is paid back,
+//! packets ([`crate::Node::pass`]); as long as that lasts, a frame costs a subtraction. The loan is paid back,
 //! that is, the feature is told how many packets have gone by, when it is used up, when nothing comes in, and
 //! before the feature sees anything else.
 
@@ -10,7 +10,7 @@ use parshall_buffer::Frame;
 
 use super::Dispatcher;
 use crate::arc::Side;
-use crate::node::{CONTINUE, Dispatch, NodeId};
+use crate::node::{CONTINUE, Ctx, Node, NodeId};
 
 /// Most packets that go by before their feature is told: its counters are behind by no more.
 const MOST: u64 = 4096;
@@ -45,29 +45,23 @@ impl Dispatcher {
         }
     }
 
-    /// As [`enter`](Self::enter) when the loan does not suffice: takes up a new one, or shows the frame to the
-    /// feature. Traced frames take the long way, to be recorded at every stop.
+    /// As [`enter`](Self::enter) when the loan does not suffice: shows the frame to the feature, which gives a new
+    /// one. Traced frames take the long way, to be recorded at every stop.
     #[inline(never)]
     fn enter_seen(&mut self, input: NodeId, if_index: u32, mut frame: Box<Frame>) {
-        self.settle(if_index);
         if frame.traced || !self.open(input, if_index) {
+            self.settle(if_index);
             return self.hand(input, CONTINUE, frame);
         }
-        let n = frame.len() as u64;
-        let p = &mut self.passages[if_index as usize];
-        let to = usize::from(p.to);
-        match p.lender {
-            Some(id) if p.left < n => {
-                (p.lent, p.left) = (0, 0);
-                let verdict = self.with_node(id, |node, cx| node.process(cx, &mut frame));
-                debug_assert_eq!(verdict, Dispatch::All(CONTINUE), "node {id}");
-                // Counted, but not timed: reading the clock costs more than most such looks. What it took
-                // is in the time of the node that the frame comes to.
-                self.count(id, frame.len());
-            }
-            _ => p.left -= n.min(p.left),
+        let lender = self.passages[if_index as usize].lender;
+        self.show(if_index, Some(&mut frame));
+        if let Some(id) = lender {
+            // Counted, but not timed: reading the clock costs more than most such looks. What it took
+            // is in the time of the node that the frame comes to.
+            self.count(id, frame.len());
         }
-        self.pending.hand_over(to, frame);
+        let to = self.passages[if_index as usize].to;
+        self.pending.hand_over(usize::from(to), frame);
     }
 
     /// What a passage depends on.
@@ -82,14 +76,13 @@ impl Dispatcher {
         match self.passages.get(if_index as usize) {
             None => return false,
             Some(p) if p.key == key => return true,
-            Some(_) => {}
+            Some(_) => self.settle(if_index),
         }
         let found = self.way_in(input, if_index);
         let p = &mut self.passages[if_index as usize];
         *p = Passage::default();
         if let Some((lender, to)) = found {
             (p.key, p.lender, p.to) = (key, lender, to as u16);
-            self.settle(if_index);
         }
         found.is_some()
     }
@@ -112,16 +105,26 @@ impl Dispatcher {
 
     /// Tells an interface's feature what has gone by, and takes up a new loan.
     pub(super) fn settle(&mut self, if_index: u32) {
-        let Some(p) = self.passages.get_mut(if_index as usize) else {
-            return;
-        };
-        p.lent = match p.lender {
-            Some(id) => self.nodes[usize::from(id)]
-                .lend(&self.counters, if_index, p.lent - p.left)
-                .min(MOST),
+        if (if_index as usize) < self.passages.len() {
+            self.show(if_index, None);
+        }
+    }
+
+    /// The same, and shows it the frame that goes by now.
+    #[inline(always)]
+    fn show(&mut self, if_index: u32, frame: Option<&mut Frame>) {
+        let p = self.passages[if_index as usize];
+        let lent = match p.lender {
+            Some(id) => {
+                let passed = p.lent - p.left;
+                let pass =
+                    |node: &mut dyn Node, cx: &mut Ctx<'_>| node.pass(cx, if_index, passed, frame);
+                self.with_node(id, pass).min(MOST)
+            }
             None => u64::MAX,
         };
-        p.left = p.lent;
+        let p = &mut self.passages[if_index as usize];
+        (p.lent, p.left) = (lent, lent);
     }
 
     /// The same if anything has gone by: so that counts are right when nothing comes in any more.

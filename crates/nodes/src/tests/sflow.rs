@@ -191,7 +191,7 @@ fn settings_of_an_interface_that_cannot_exist_are_ignored() {
 }
 
 #[test]
-fn an_estimate_lies_in_its_bound_in_95_of_100_runs_for_every_interface() {
+fn an_estimate_lies_in_its_bound_in_about_95_of_100_runs_for_every_interface() {
     const RATES: [u32; 3] = [5, 20, 100];
     const PACKETS: u64 = 10_000;
     let mut inside = [0; 3];
@@ -210,5 +210,6 @@ fn an_estimate_lies_in_its_bound_in_95_of_100_runs_for_every_interface() {
             inside[i] += u32::from(error <= 1.96 * (1.0 / t.samples as f64).sqrt());
         }
     }
-    assert!(inside.iter().all(|n| *n >= 95), "{inside:?}");
+    // 95 expected, standard deviation 2.2; 4 of these below.
+    assert!(inside.iter().all(|n| *n >= 87), "{inside:?}");
 }
