@@ -8,7 +8,7 @@
 //!   a netlink socket made inside that namespace, so the caller's thread never changes its own.
 //!
 //! Beside them: [`genl`] (generic netlink and multicast groups), [`caps`] (what privilege is missing and how to grant it), [`affinity`], [`clock`],
-//! [`priority`], [`udp`] (datagrams by the batch) and [`userns`] (the way in for those who are not root). Every failure is an [`Error`] that says
+//! [`priority`], [`udp`] and [`udp_send`] (datagrams by the batch) and [`userns`] (the way in for those who are not root). Every failure is an [`Error`] that says
 //! what was tried, on what, the kernel's reason, and what would help.
 //!
 //! Knows nothing of packets, buffers or drivers. Follows rtnetlink(7), netlink(7), namespaces(7),
@@ -32,6 +32,7 @@ pub mod priority;
 mod route;
 mod sysctl;
 pub mod udp;
+pub mod udp_send;
 pub mod userns;
 
 pub use addr::Address;
