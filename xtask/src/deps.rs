@@ -15,6 +15,7 @@ const RANKS: &[(u8, &[&str])] = &[
         &[
             "parshall-wire",
             "parshall-sflow-wire",
+            "parshall-flow-export",
             "parshall-ring",
             "parshall-rcu",
             "parshall-buffer",

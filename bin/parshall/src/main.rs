@@ -48,6 +48,14 @@ enum Config {
 enum Sflow {
     /// Print sFlow v5 datagrams from the network or a capture file.
     Decode(parshall_collector::DecodeArgs),
+    /// Pass sFlow datagrams on to several collectors.
+    Forward(parshall_collector::ForwardArgs),
+    /// Send the sFlow datagrams of a capture file again.
+    Replay(parshall_collector::ReplayArgs),
+    /// Write the sFlow datagrams that arrive to a capture file.
+    Record(parshall_collector::RecordArgs),
+    /// Convert flow samples to NetFlow or IPFIX records.
+    Convert(parshall_collector::ConvertArgs),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +69,10 @@ fn main() -> ExitCode {
         Command::Lab(args) => parshall_lab::run(args),
         Command::Ctl(args) => parshall_cli::run(args),
         Command::Sflow(Sflow::Decode(args)) => report(parshall_collector::run(&args)),
+        Command::Sflow(Sflow::Forward(args)) => report(parshall_collector::forward::run(&args)),
+        Command::Sflow(Sflow::Replay(args)) => report(parshall_collector::replay::run(&args)),
+        Command::Sflow(Sflow::Record(args)) => report(parshall_collector::record::run(&args)),
+        Command::Sflow(Sflow::Convert(args)) => report(parshall_collector::convert::run(&args)),
         Command::Bench(args) => parshall_bench::run(&args),
     }
 }

@@ -190,7 +190,7 @@ pub struct Listen {
     pub port: Option<u16>,
 }
 
-fn parse_listen(text: &str) -> Result<Listen, String> {
+pub(crate) fn parse_listen(text: &str) -> Result<Listen, String> {
     if let Ok(at) = text.parse::<SocketAddr>() {
         return Ok(Listen {
             ip: at.ip(),
@@ -202,7 +202,7 @@ fn parse_listen(text: &str) -> Result<Listen, String> {
     })
 }
 
-fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
+pub(crate) fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
     let (addr, len) = match text.split_once('/') {
         Some((a, l)) => (a, Some(l)),
         None => (text, None),

@@ -5,16 +5,26 @@
 //! - `live`: datagrams from UDP sockets, a thread each; `files` and `input`: from capture files.
 //! - `output`: what is printed, gathered and written.
 //! - [`status`]: what was received and what was lost.
+//! - [`forward`], [`replay`], [`record`], [`convert`]: the tools that pass datagrams on; [`common`] is what they share.
 //!
 //! What a datagram means is `parshall-sflow-wire`'s business; this crate knows sockets, files, signals and the clock.
 
 pub mod args;
+pub mod common;
+pub mod convert;
 pub mod decode;
 mod files;
+pub mod forward;
 mod input;
 mod live;
 mod output;
+pub mod record;
+pub mod replay;
 pub mod status;
 
 pub use args::DecodeArgs;
+pub use convert::ConvertArgs;
 pub use decode::{DecodeError, run};
+pub use forward::ForwardArgs;
+pub use record::RecordArgs;
+pub use replay::ReplayArgs;
