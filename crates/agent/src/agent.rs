@@ -163,6 +163,11 @@ impl Agent {
         Ok(())
     }
 
+    /// Takes another address than the one elected at first; it counts from the next [`set_config`](Self::set_config) on.
+    pub fn set_elected(&mut self, address: IpAddr) {
+        self.elected = address;
+    }
+
     /// The settings in force.
     pub fn config(&self) -> &AgentConfig {
         &self.config

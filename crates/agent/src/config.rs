@@ -1,22 +1,22 @@
 //! What the agent can be told: its address, its collectors, how often it reports.
 //!
-//! Owns the ranges of these settings and the one spelling of a collector (`host`, `host:port`, `[v6]:port`).
+//! Owns the ranges of these settings. What a collector can be told is in [`crate::collector_config`].
 
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::str::FromStr;
+use std::net::IpAddr;
 
 use serde::Serialize;
 use thiserror::Error;
 
-/// The UDP port that IANA gave to sFlow.
-pub const DEFAULT_PORT: u16 = 6343;
+use crate::collector_config::CollectorConfig;
+use crate::elect::Election;
 
 /// Settings of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AgentConfig {
     /// The address that names this agent; `None` leaves the choice to the election.
     pub agent_address: Option<IpAddr>,
+    /// How it is elected then.
+    pub election: Election,
     /// Tells several exporters behind one address apart.
     pub sub_agent_id: u32,
     /// Where datagrams go; each gets all of them.
@@ -35,6 +35,7 @@ impl Default for AgentConfig {
     fn default() -> Self {
         AgentConfig {
             agent_address: None,
+            election: Election::default(),
             sub_agent_id: 0,
             collectors: Vec::new(),
             polling_interval: 20,
@@ -91,129 +92,12 @@ impl AgentConfig {
         }
         for (i, c) in self.collectors.iter().enumerate() {
             c.validate()?;
-            if self.collectors[..i].contains(c) {
+            if self.collectors[..i].iter().any(|x| x.is_same(c)) {
                 return Err(ConfigError::Twice(c.to_string()));
             }
         }
         Ok(())
     }
-}
-
-/// One collector.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct CollectorConfig {
-    /// Its address or name.
-    pub host: CollectorHost,
-    /// Its UDP port.
-    pub port: u16,
-    /// Address to send from; `None` = what the system's routing picks.
-    pub source: Option<IpAddr>,
-}
-
-/// How a collector is named.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(untagged)]
-pub enum CollectorHost {
-    /// By its address.
-    Address(IpAddr),
-    /// By a name that is looked up, again from time to time.
-    Name(String),
-}
-
-impl CollectorConfig {
-    fn validate(&self) -> Result<(), ConfigError> {
-        let bad = |why| {
-            Err(ConfigError::Collector {
-                text: self.to_string(),
-                why,
-            })
-        };
-        if self.port == 0 {
-            return bad("port must be 1 to 65535");
-        }
-        if let CollectorHost::Address(a) = self.host {
-            if a.is_unspecified() {
-                return bad("not an address to send to");
-            }
-            if self.source.is_some_and(|s| s.is_ipv4() != a.is_ipv4()) {
-                return bad("source address is of the other IP version");
-            }
-        }
-        Ok(())
-    }
-}
-
-impl From<SocketAddr> for CollectorConfig {
-    fn from(a: SocketAddr) -> Self {
-        CollectorConfig {
-            host: CollectorHost::Address(a.ip()),
-            port: a.port(),
-            source: None,
-        }
-    }
-}
-
-impl fmt::Display for CollectorConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            CollectorHost::Address(a) => SocketAddr::new(*a, self.port).fmt(f),
-            CollectorHost::Name(n) => write!(f, "{n}:{}", self.port),
-        }
-    }
-}
-
-impl FromStr for CollectorConfig {
-    type Err = ConfigError;
-
-    /// Reads `192.0.2.1`, `192.0.2.1:6343`, `2001:db8::1`, `[2001:db8::1]:6343`, `name` or `name:6343`.
-    fn from_str(s: &str) -> Result<Self, ConfigError> {
-        let bad = |why| ConfigError::Collector {
-            text: s.to_owned(),
-            why,
-        };
-        if let Ok(a) = s.parse::<SocketAddr>() {
-            let c = CollectorConfig::from(a);
-            return c.validate().map(|()| c);
-        }
-        let bare = s
-            .strip_prefix('[')
-            .and_then(|b| b.strip_suffix(']'))
-            .unwrap_or(s);
-        let (host, port) = match bare.parse::<IpAddr>() {
-            Ok(a) => (CollectorHost::Address(a), DEFAULT_PORT),
-            Err(_) => {
-                let (name, port) = match s.rsplit_once(':') {
-                    Some((n, p)) => (n, p.parse().map_err(|_| bad("port must be 1 to 65535"))?),
-                    None => (s, DEFAULT_PORT),
-                };
-                if !is_host_name(name) {
-                    return Err(bad("neither an address nor a host name"));
-                }
-                (CollectorHost::Name(name.to_owned()), port)
-            }
-        };
-        let c = CollectorConfig {
-            host,
-            port,
-            source: None,
-        };
-        c.validate().map(|()| c)
-    }
-}
-
-/// RFC 1123 section 2.1, and the underscore that is seen in practice.
-fn is_host_name(s: &str) -> bool {
-    let label = |l: &str| {
-        !l.is_empty()
-            && l.len() <= 63
-            && !l.starts_with('-')
-            && !l.ends_with('-')
-            && l.bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-    };
-    let s = s.strip_suffix('.').unwrap_or(s);
-    // A name of digits alone is a mistyped address.
-    s.len() <= 253 && s.split('.').all(label) && s.bytes().any(|b| b.is_ascii_alphabetic())
 }
 
 /// A setting that cannot be.
@@ -231,6 +115,9 @@ pub enum ConfigError {
         /// Most allowed.
         max: u32,
     },
+    /// More rules of an election than are looked at.
+    #[error("{0} rules of an election, at most {max} are possible", max = Election::MAX_RULES)]
+    Rules(usize),
     /// The agent address names no host.
     #[error("agent_address must be the address of one host")]
     AgentAddress,
@@ -240,7 +127,7 @@ pub enum ConfigError {
         /// What was given.
         text: String,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
     },
     /// The same collector is listed again.
     #[error("collector {0} is listed twice")]
@@ -250,38 +137,6 @@ pub enum ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn collectors_are_read_in_every_spelling() {
-        for (text, shown) in [
-            ("192.0.2.1", "192.0.2.1:6343"),
-            ("192.0.2.1:99", "192.0.2.1:99"),
-            ("2001:db8::1", "[2001:db8::1]:6343"),
-            ("[2001:db8::1]", "[2001:db8::1]:6343"),
-            ("[2001:db8::1]:7", "[2001:db8::1]:7"),
-            ("flows.example.net", "flows.example.net:6343"),
-            ("flows.example.net:2055", "flows.example.net:2055"),
-        ] {
-            assert_eq!(text.parse::<CollectorConfig>().unwrap().to_string(), shown);
-        }
-    }
-
-    #[test]
-    fn nonsense_collectors_are_refused() {
-        for text in [
-            "",
-            ":6343",
-            "a b",
-            "host:0",
-            "host:70000",
-            "192.0.2.300",
-            "0.0.0.0",
-            "-x",
-            "a..b",
-        ] {
-            assert!(text.parse::<CollectorConfig>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn ranges_are_checked_and_named() {
@@ -311,14 +166,15 @@ mod tests {
             c.validate(),
             Err(ConfigError::Twice("192.0.2.1:6343".into()))
         );
-        let mixed = CollectorConfig {
-            source: Some("::1".parse().unwrap()),
-            ..one
+        // The same address through two devices is two collectors.
+        let through = |device: &str| CollectorConfig {
+            device: Some(device.into()),
+            ..one.clone()
         };
         let c = AgentConfig {
-            collectors: vec![mixed],
+            collectors: vec![one.clone(), through("a"), through("b")],
             ..AgentConfig::default()
         };
-        assert!(c.validate().is_err());
+        assert_eq!(c.validate(), Ok(()));
     }
 }

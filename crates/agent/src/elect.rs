@@ -1,8 +1,9 @@
 //! Which address the agent calls its own when none is configured.
 //!
 //! The address names the agent to its collectors and must not change (sFlow Version 5, section 4.2.1, which prefers an
-//! address of a loopback interface on a router), so it is chosen once, when the agent starts. The order of classes and the
-//! tie-breaks are hsflowd's.
+//! address of a loopback interface on a router), so it is chosen once, when the agent starts, and again only when the rules
+//! of the election change. The order of classes, the weights of the rules and the tie-breaks are hsflowd's
+//! (`agentAddressPriority` and `priorityHigher` in its `hsflowconfig.c`).
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,14 +11,56 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
+use serde::Serialize;
+
+/// What an operator prefers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Election {
+    /// The interface whose addresses count more than others of their class and the next one.
+    pub device: Option<String>,
+    /// Networks to prefer or to avoid, the most wanted first. Of several that contain an address the last one counts.
+    pub rules: Vec<Rule>,
+}
+
+/// A network to prefer or to avoid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Rule {
+    /// Its address; bits behind the length do not count.
+    pub network: IpAddr,
+    /// Its length in bits.
+    pub length: u8,
+    /// Its addresses are the last choice.
+    pub avoid: bool,
+}
+
+impl Election {
+    /// Most rules.
+    pub const MAX_RULES: usize = 64;
+}
+
+impl Rule {
+    fn contains(&self, address: IpAddr) -> bool {
+        let same = |a: u128, b: u128, bits: u32| {
+            let shift = bits.saturating_sub(u32::from(self.length));
+            a.checked_shr(shift).unwrap_or(0) == b.checked_shr(shift).unwrap_or(0)
+        };
+        match (self.network, address) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => same(a.to_bits().into(), b.to_bits().into(), 32),
+            (IpAddr::V6(a), IpAddr::V6(b)) => same(a.to_bits(), b.to_bits(), 128),
+            _ => false,
+        }
+    }
+}
 
 /// An address that could stand for the agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The address.
     pub address: IpAddr,
     /// Interface it is on.
     pub if_index: u32,
+    /// That interface's name.
+    pub device: String,
     /// That interface is a loopback: the address does not depend on a link.
     pub loopback: bool,
     /// That interface is a VLAN.
@@ -46,6 +89,22 @@ fn rank(c: &Candidate) -> u32 {
     }
 }
 
+/// Ranks there are: what a rule or an interface lifts an address by is more than any class can.
+const RANKS: u32 = 13;
+
+/// Rank of an address by its class and by what the operator prefers.
+fn score(c: &Candidate, election: &Election) -> u32 {
+    let rules = election.rules.iter().rev().zip(1u32..);
+    let found = rules.into_iter().find(|(rule, _)| rule.contains(c.address));
+    let ranked = match found {
+        Some((rule, _)) if rule.avoid => 0,
+        Some((_, weight)) => rank(c) + weight * RANKS,
+        None => rank(c),
+    };
+    let pegged = election.device.as_ref() == Some(&c.device);
+    ranked + if pegged { RANKS } else { 0 }
+}
+
 /// Whether an address means the same host to everybody.
 fn global(a: IpAddr) -> bool {
     !a.is_loopback()
@@ -57,9 +116,10 @@ fn global(a: IpAddr) -> bool {
         }
 }
 
-/// Chooses the best candidate: class first, then an address that stays, then the lower interface number, then the first.
-pub fn elect(candidates: &[Candidate]) -> Option<IpAddr> {
-    let key = |c: &Candidate| (rank(c), !c.dynamic, u32::MAX - c.if_index);
+/// Chooses the best candidate: class and rules first, then an address that stays, then the lower interface number, then the
+/// first.
+pub fn elect(candidates: &[Candidate], election: &Election) -> Option<IpAddr> {
+    let key = |c: &Candidate| (score(c, election), !c.dynamic, u32::MAX - c.if_index);
     let mut best: Option<&Candidate> = None;
     for c in candidates {
         if best.is_none_or(|b| key(c) > key(b)) {
@@ -90,6 +150,7 @@ pub fn host_candidates() -> Vec<Candidate> {
                 loopback: i.flags.contains(InterfaceFlags::IFF_LOOPBACK),
                 vlan: fs::exists(format!("/proc/net/vlan/{}", i.interface_name)).unwrap_or(false),
                 dynamic: matches!(address, IpAddr::V6(a) if dynamic.contains(&a)),
+                device: i.interface_name,
             })
         })
         .collect()
@@ -108,19 +169,24 @@ fn dynamic_addresses(text: &str) -> HashSet<Ipv6Addr> {
 }
 
 /// The address to use: the best of `candidates`, or the IPv4 loopback address when there is none.
-pub fn elect_or_loopback(candidates: &[Candidate]) -> IpAddr {
-    elect(candidates).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+pub fn elect_or_loopback(candidates: &[Candidate], election: &Election) -> IpAddr {
+    elect(candidates, election).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn best(candidates: &[Candidate]) -> Option<IpAddr> {
+        elect(candidates, &Election::default())
+    }
+
     fn on(address: &str, if_index: u32) -> Candidate {
         let address = address.parse().unwrap();
         Candidate {
             address,
             if_index,
+            device: format!("eth{if_index}"),
             loopback: false,
             vlan: false,
             dynamic: false,
@@ -154,8 +220,10 @@ mod tests {
         ];
         for (i, lower) in order.iter().enumerate() {
             for higher in &order[i + 1..] {
-                assert_eq!(elect(&[*lower, *higher]), Some(higher.address));
-                assert_eq!(elect(&[*higher, *lower]), Some(higher.address));
+                let (lower, higher) = (lower.clone(), higher.clone());
+                let wins = Some(higher.address);
+                assert_eq!(best(&[lower.clone(), higher.clone()]), wins);
+                assert_eq!(best(&[higher, lower]), wins);
             }
         }
     }
@@ -167,12 +235,68 @@ mod tests {
             ..on("2001:db8::1", 1)
         };
         assert_eq!(
-            elect(&[moving, on("2001:db8::2", 9)]),
+            best(&[moving, on("2001:db8::2", 9)]),
             Some("2001:db8::2".parse().unwrap())
         );
         let two = [on("192.0.2.9", 3), on("192.0.2.8", 2), on("192.0.2.7", 2)];
-        assert_eq!(elect(&two), Some("192.0.2.8".parse().unwrap()));
-        assert_eq!(elect(&[]), None);
+        assert_eq!(best(&two), Some("192.0.2.8".parse().unwrap()));
+        assert_eq!(best(&[]), None);
+    }
+
+    fn rule(text: &str) -> Rule {
+        let (avoid, text) = match text.strip_prefix('!') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let (network, length) = text.split_once('/').unwrap();
+        Rule {
+            network: network.parse().unwrap(),
+            length: length.parse().unwrap(),
+            avoid,
+        }
+    }
+
+    fn elected(device: Option<&str>, rules: &[&str], candidates: &[Candidate]) -> String {
+        let election = Election {
+            device: device.map(str::to_owned),
+            rules: rules.iter().map(|r| rule(r)).collect(),
+        };
+        let found = elect(candidates, &election);
+        found.map_or(String::new(), |a| a.to_string())
+    }
+
+    #[test]
+    fn rules_weigh_more_than_classes_and_the_first_weighs_most() {
+        let all = [
+            on("198.51.100.1", 1),
+            on("10.0.0.1", 2),
+            on("10.1.0.1", 3),
+            on("fe80::1", 4),
+        ];
+        assert_eq!(elected(None, &[], &all), "198.51.100.1");
+        assert_eq!(elected(None, &["10.0.0.0/8"], &all), "10.0.0.1");
+        assert_eq!(elected(None, &["fe80::/10", "10.0.0.0/8"], &all), "fe80::1");
+        assert_eq!(
+            elected(None, &["10.0.0.0/8", "fe80::/10"], &all),
+            "10.0.0.1"
+        );
+        // An address in two networks goes by the later one.
+        assert_eq!(
+            elected(None, &["10.0.0.0/8", "!10.0.0.0/16"], &all),
+            "10.1.0.1"
+        );
+        assert_eq!(elected(None, &["!198.51.100.0/24"], &all), "10.0.0.1");
+        assert_eq!(elected(None, &["0.0.0.0/0"], &all), "198.51.100.1");
+        assert_eq!(elected(None, &["!10.1.0.1/32"], &all[2..3]), "10.1.0.1");
+    }
+
+    #[test]
+    fn a_device_lifts_its_addresses_over_every_class_but_not_over_rules() {
+        let all = [on("198.51.100.1", 1), on("fe80::2", 2), on("10.0.0.1", 3)];
+        assert_eq!(elected(Some("eth2"), &[], &all), "fe80::2");
+        assert_eq!(elected(Some("eth7"), &[], &all), "198.51.100.1");
+        let heavy = ["10.0.0.0/8", "192.168.0.0/16"];
+        assert_eq!(elected(Some("eth2"), &heavy, &all), "10.0.0.1");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use parshall_sample::SampleSlot;
 
 use crate::agent::{Agent, AgentParts};
-use crate::config::{AgentConfig, CollectorConfig};
+use crate::collector_config::CollectorConfig;
+use crate::config::AgentConfig;
 use crate::host::{HostReport, HostSource};
 use crate::router::{IfReport, RouteInfo, Router};
 use crate::status::CollectorStatus;

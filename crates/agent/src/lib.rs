@@ -14,6 +14,7 @@
 //! The agent never waits for anything but its own sleep: sockets do not block, names are looked up by helper threads.
 
 mod agent;
+mod collector_config;
 mod config;
 pub mod elect;
 mod flow;
@@ -31,8 +32,9 @@ mod fake;
 mod tests;
 
 pub use agent::{Agent, AgentParts};
-pub use config::{AgentConfig, CollectorConfig, CollectorHost, ConfigError, DEFAULT_PORT};
+pub use collector_config::{CollectorConfig, CollectorHost, DEFAULT_PORT, Origin};
+pub use config::{AgentConfig, ConfigError};
 pub use router::{IfReport, RouteInfo, Router};
-pub use status::{AgentStatus, CollectorState, CollectorStatus, RingStatus};
+pub use status::{AgentStatus, CollectorState, CollectorStatus, Loss, Losses, RingStatus};
 pub use thread::{AgentGone, AgentThread, SpawnError};
 pub use transport::{Lookup, Resolve, ThreadResolver, Transport, UdpTransport};

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 
+use crate::collector_config::CollectorConfig;
+
 /// The agent's state and what it has done since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgentStatus {
@@ -56,8 +58,10 @@ pub struct RingStatus {
 /// One collector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CollectorStatus {
-    /// As configured.
+    /// Host and port, and what else tells it from another.
     pub collector: String,
+    /// As configured.
+    pub settings: CollectorConfig,
     /// Its address, once known.
     pub peer: Option<SocketAddr>,
     /// What the agent does about it now.
@@ -66,14 +70,129 @@ pub struct CollectorStatus {
     pub sent: u64,
     /// Bytes of UDP payload in them.
     pub sent_bytes: u64,
-    /// Datagrams that could not be sent to it.
+    /// Datagrams that could not be sent to it: the sum of `lost`.
     pub failed: u64,
+    /// The same by what was in the way.
+    pub lost: Losses,
+    /// What it suffers from now, if anything.
+    pub trouble: Option<Loss>,
     /// Why the last one that failed did.
     pub last_error: Option<String>,
     /// How long ago that was, in milliseconds.
     pub last_error_ago_ms: Option<u64>,
     /// When that was, in milliseconds since the UNIX epoch; filled in where a wall clock is at hand.
     pub last_error_unix_ms: Option<u64>,
+    /// When it is tried again, in milliseconds from now.
+    pub next_retry_ms: Option<u64>,
+}
+
+/// What kept a datagram from a collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Loss {
+    /// No route or no neighbour leads there, or a firewall forbids it.
+    Unreachable,
+    /// Nobody listens on its port.
+    Refused,
+    /// The socket's buffer or the device's queue was full.
+    NoBuffer,
+    /// The collector's rate limit was used up.
+    Limited,
+    /// Its network namespace is not there.
+    NamespaceGone,
+    /// The interface to send through, or the address to send from, is not there.
+    DeviceGone,
+    /// Its name has no address yet.
+    Unresolved,
+    /// Larger than the collector takes or the way carries.
+    TooLarge,
+    /// What the system says is none of these.
+    Other,
+}
+
+impl Loss {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Loss; 9] = [
+        Loss::Unreachable,
+        Loss::Refused,
+        Loss::NoBuffer,
+        Loss::Limited,
+        Loss::NamespaceGone,
+        Loss::DeviceGone,
+        Loss::Unresolved,
+        Loss::TooLarge,
+        Loss::Other,
+    ];
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Loss::Unreachable => "unreachable",
+            Loss::Refused => "refused",
+            Loss::NoBuffer => "no buffer",
+            Loss::Limited => "over the limit",
+            Loss::NamespaceGone => "namespace gone",
+            Loss::DeviceGone => "device gone",
+            Loss::Unresolved => "name not known",
+            Loss::TooLarge => "too large",
+            Loss::Other => "other",
+        }
+    }
+}
+
+/// Datagrams that did not get to a collector. They had their numbers: the collector sees a gap in the sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Losses {
+    /// See [`Loss::Unreachable`].
+    pub unreachable: u64,
+    /// See [`Loss::Refused`].
+    pub refused: u64,
+    /// See [`Loss::NoBuffer`].
+    pub no_buffer: u64,
+    /// See [`Loss::Limited`].
+    pub limited: u64,
+    /// See [`Loss::NamespaceGone`].
+    pub namespace_gone: u64,
+    /// See [`Loss::DeviceGone`].
+    pub device_gone: u64,
+    /// See [`Loss::Unresolved`].
+    pub unresolved: u64,
+    /// See [`Loss::TooLarge`].
+    pub too_large: u64,
+    /// See [`Loss::Other`].
+    pub other: u64,
+}
+
+impl Losses {
+    /// Those of one kind.
+    pub fn get(&self, loss: Loss) -> u64 {
+        let mut copy = *self;
+        *copy.slot(loss)
+    }
+
+    /// Counts `n` of one kind.
+    pub fn add(&mut self, loss: Loss, n: usize) {
+        *self.slot(loss) += n as u64;
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        Loss::ALL.iter().map(|l| self.get(*l)).sum()
+    }
+
+    fn slot(&mut self, loss: Loss) -> &mut u64 {
+        match loss {
+            Loss::Unreachable => &mut self.unreachable,
+            Loss::Refused => &mut self.refused,
+            Loss::NoBuffer => &mut self.no_buffer,
+            Loss::Limited => &mut self.limited,
+            Loss::NamespaceGone => &mut self.namespace_gone,
+            Loss::DeviceGone => &mut self.device_gone,
+            Loss::Unresolved => &mut self.unresolved,
+            Loss::TooLarge => &mut self.too_large,
+            Loss::Other => &mut self.other,
+        }
+    }
 }
 
 /// What the agent does about a collector.

@@ -6,8 +6,9 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::io;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +18,7 @@ use thiserror::Error;
 
 use crate::agent::{Agent, AgentParts};
 use crate::config::{AgentConfig, ConfigError};
-use crate::elect::{elect_or_loopback, host_candidates};
+use crate::elect::{Election, elect_or_loopback, host_candidates};
 use crate::host::ProcReader;
 use crate::router::Router;
 use crate::status::AgentStatus;
@@ -51,7 +52,8 @@ pub enum SpawnError {
 }
 
 enum Command {
-    Config(AgentConfig),
+    /// New settings, and the address elected when their rules of election are new.
+    Config(AgentConfig, Option<IpAddr>),
     Add(u32, Consumer<SampleSlot>),
     Remove(u32),
     Finish(Sender<AgentStatus>),
@@ -63,6 +65,16 @@ enum Command {
 pub struct AgentThread {
     commands: Sender<Command>,
     thread: Option<JoinHandle<()>>,
+    router: Arc<dyn Router>,
+    /// The rules that the agent's address was last elected by.
+    election: Mutex<Election>,
+}
+
+/// The address that an agent of this router calls its own.
+fn elected(router: &dyn Router, election: &Election) -> IpAddr {
+    let mut candidates = router.addresses();
+    candidates.extend(host_candidates());
+    elect_or_loopback(&candidates, election)
 }
 
 impl AgentThread {
@@ -75,9 +87,7 @@ impl AgentThread {
         router: Arc<dyn Router>,
         sources: Vec<Consumer<SampleSlot>>,
     ) -> Result<AgentThread, SpawnError> {
-        let mut candidates = router.addresses();
-        candidates.extend(host_candidates());
-        let elected = elect_or_loopback(&candidates);
+        let elected = elected(router.as_ref(), &config.election);
         let mut hasher = DefaultHasher::new();
         (elected, config.agent_address, std::process::id()).hash(&mut hasher);
         let parts = AgentParts {
@@ -100,6 +110,7 @@ impl AgentThread {
         sources: Vec<Consumer<SampleSlot>>,
     ) -> Result<AgentThread, SpawnError> {
         let clock = Clock(Instant::now());
+        let (router, election) = (parts.router.clone(), config.election.clone());
         let mut agent = Agent::new(config, parts, clock.now())?;
         for (i, consumer) in (0..).zip(sources) {
             agent.add_source(i, consumer);
@@ -123,16 +134,27 @@ impl AgentThread {
         Ok(AgentThread {
             commands,
             thread: Some(thread),
+            router,
+            election: Mutex::new(election),
         })
     }
 
-    /// Replaces the settings.
+    /// Replaces the settings. The agent's address is elected anew when the rules of that change.
     ///
     /// # Errors
     /// When one is out of its range; nothing changes then.
     pub fn set_config(&self, config: AgentConfig) -> Result<(), ConfigError> {
         config.validate()?;
-        if self.commands.send(Command::Config(config)).is_err() {
+        let mut was = self.election.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = *was != config.election;
+        let address = changed.then(|| elected(self.router.as_ref(), &config.election));
+        *was = config.election.clone();
+        drop(was);
+        if self
+            .commands
+            .send(Command::Config(config, address))
+            .is_err()
+        {
             tracing::error!("{AgentGone}");
         }
         Ok(())
@@ -272,7 +294,10 @@ impl Loop {
     fn obey(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
-            Command::Config(c) => {
+            Command::Config(c, address) => {
+                if let Some(address) = address {
+                    self.agent.set_elected(address);
+                }
                 if let Err(e) = self.agent.set_config(c, now) {
                     tracing::error!("sFlow settings refused: {e}");
                 }

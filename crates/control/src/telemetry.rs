@@ -308,13 +308,14 @@ impl parshall_agent::Router for View {
     fn addresses(&self) -> Vec<Candidate> {
         let ports = self.ports();
         let each = |p: &Port| {
-            let (if_index, loopback) = (p.index, p.loopback);
+            let (if_index, loopback, name) = (p.index, p.loopback, p.name.clone());
             p.addresses
                 .clone()
                 .into_iter()
                 .map(move |address| Candidate {
                     address,
                     if_index,
+                    device: name.clone(),
                     loopback,
                     vlan: false,
                     dynamic: false,

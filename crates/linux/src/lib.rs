@@ -31,6 +31,7 @@ mod prefix;
 pub mod priority;
 mod route;
 mod sysctl;
+mod tie;
 pub mod udp;
 pub mod udp_send;
 pub mod userns;
@@ -39,9 +40,10 @@ pub use addr::Address;
 pub use error::{Error, Result};
 pub use ethtool::{Channels, Duplex, Offload, Offloads, Speed};
 pub use link::{LinkInfo, Oper, VethEnd};
-pub use netns::{NetNs, ScopedNetNs};
+pub use netns::{NetNs, NsId, ScopedNetNs};
 pub use prefix::IpPrefix;
 pub use route::Route;
+pub use tie::{Tie, tie_to_device};
 
 use netlink::Socket;
 

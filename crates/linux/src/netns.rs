@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +26,17 @@ use crate::{Error, Result};
 const RUN_NETNS: &str = "/run/netns";
 /// The calling thread's own namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
+
+/// Which namespace it is: device and inode of its file, as `lsns` and `stat` show them. A name that was deleted and made
+/// again stands for another namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NsId(u64, u64);
+
+impl NsId {
+    fn of(file: &fs::Metadata) -> NsId {
+        NsId(file.dev(), file.ino())
+    }
+}
 
 /// A network namespace, held open: it lives at least as long as this value.
 #[derive(Debug)]
@@ -68,7 +80,12 @@ impl NetNs {
     pub fn at_path(path: impl AsRef<Path>) -> Result<NetNs> {
         let path = path.as_ref();
         let label = format!("namespace file {}", path.display());
-        let file = File::open(path).map_err(|e| Error::io("open", &label, &e))?;
+        // A file that is none of a namespace may be a pipe; opening it is not to wait for a writer.
+        let mut options = File::options();
+        let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = options
+            .open(path)
+            .map_err(|e| Error::io("open", &label, &e))?;
         // SAFETY: the ioctl takes no argument and only names the kind of an open namespace file.
         let kind = unsafe { libc::ioctl(file.as_raw_fd(), NS_GET_NSTYPE) };
         if kind != libc::CLONE_NEWNET {
@@ -109,6 +126,31 @@ impl NetNs {
             )),
             None => NetNs::named(spec),
         }
+    }
+
+    /// Which namespace a setting names now, without opening it (see [`NetNs::open`]).
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn id_of(spec: &str) -> Result<NsId> {
+        let path = match spec.strip_prefix("pid:") {
+            _ if spec.contains('/') => PathBuf::from(spec),
+            Some(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
+            None => path_of(spec)?,
+        };
+        let file = fs::metadata(&path);
+        file.map(|f| NsId::of(&f))
+            .map_err(|e| Error::io("find", format!("namespace \"{spec}\""), &e))
+    }
+
+    /// Which namespace this is.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn id(&self) -> Result<NsId> {
+        let file = fs::metadata(self.path());
+        file.map(|f| NsId::of(&f))
+            .map_err(|e| Error::io("look at", &self.label, &e))
     }
 
     /// Makes a namespace without a name. It vanishes with this value and the last process inside, also
@@ -389,6 +431,23 @@ mod tests {
             "{gone}"
         );
         assert!(NetNs::delete(&name).is_err());
+    }
+
+    #[test]
+    fn a_name_made_again_is_another_namespace() {
+        let name = unique("again");
+        let first = ScopedNetNs::create(&name).unwrap();
+        let id = first.id().unwrap();
+        assert_eq!(NetNs::id_of(&name).unwrap(), id);
+        assert_eq!(NetNs::id_of(&first.path()).unwrap(), id);
+        NetNs::delete(&name).unwrap();
+        let gone = NetNs::id_of(&name).unwrap_err();
+        assert_eq!(gone.errno(), Some(Errno::ENOENT));
+        // The first one is held open: its number is not given to another.
+        let second = NetNs::create(&name).unwrap();
+        assert_ne!(NetNs::id_of(&name).unwrap(), id);
+        assert_eq!(NetNs::id_of(&name).unwrap(), second.id().unwrap());
+        assert!(NetNs::id_of("pid:0").is_err() && NetNs::id_of("..").is_err());
     }
 
     #[test]

@@ -1,51 +1,71 @@
 //! One collector: its socket, its troubles, and when to try again.
 //!
-//! UDP tells of a dead receiver only by an ICMP error, which the kernel hands to the next call on a connected socket
-//! (RFC 1122 section 4.1.3.3). Any such error, a missing route and a failed lookup alike, pauses this collector: datagrams
-//! are counted as failed, and the socket is made anew after a time that doubles up to a limit. The others notice nothing.
+//! UDP tells of a dead receiver only by an ICMP error, which the kernel hands to the next call on the socket. Any such error,
+//! a missing route, namespace or device, and a failed lookup alike, pauses this collector: datagrams are counted as lost by
+//! what is in the way, and the socket is made anew after a time that doubles up to a limit. The others notice nothing.
+//!
+//! A socket holds its network namespace: when the name goes, the namespace would live on unseen, with this socket in it. So
+//! the name is looked at once a second, and a namespace that has gone is let go.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
-use socket2::{Domain, Protocol, Socket, Type};
+use parshall_linux::{NetNs, NsId};
+use socket2::Socket;
 
+use super::limit::Limiter;
+use super::repack::Repacker;
 use super::send::{Outcome, send_all};
+use super::socket::{Opened, Trouble, loss_of, open};
+use super::trouble::Troubles;
 use super::{Lookup, Resolve};
-use crate::config::{CollectorConfig, CollectorHost};
-use crate::status::{CollectorState, CollectorStatus};
+use crate::collector_config::{CollectorConfig, CollectorHost};
+use crate::status::{CollectorState, CollectorStatus, Loss, Losses};
 
 const SECOND: u64 = 1_000_000_000;
 /// First pause after an error.
 const FIRST_PAUSE: u64 = SECOND;
 /// Longest pause when the collector's address or route is wrong.
 const LONGEST_PAUSE: u64 = 30 * SECOND;
-/// Longest pause when its port is closed: a collector that is restarted is soon met again.
-const LONGEST_REFUSED: u64 = 8 * SECOND;
+/// Longest pause when what is missing can be there again any moment: a closed port, a namespace, a device.
+const LONGEST_SHORT: u64 = 8 * SECOND;
 /// How often a name is looked up again while all is well.
 const RENEW: u64 = 300 * SECOND;
-/// Socket send buffer in bytes, as hsflowd's.
-const SEND_BUFFER: usize = 2_000_000;
+/// How often the namespace's name is looked at.
+const LOOK: u64 = SECOND;
+/// How long a limit that was not met again counts as met.
+const LIMIT_MEMORY: u64 = 60 * SECOND;
+/// How often a lookup is asked whether it has ended.
+const ASK: u64 = SECOND / 20;
 
 enum State {
     /// Nothing until then.
-    Waiting { until: u64 },
+    Waiting { until: u64, why: Loss },
     /// A lookup is under way and there is no address yet.
     Resolving,
     /// Ready to send.
-    Up {
-        socket: Socket,
-        peer: SocketAddr,
-        /// Segmentation offload works on this way.
-        rows: bool,
-    },
+    Up(Way),
+}
+
+/// A way to a collector.
+struct Way {
+    socket: Socket,
+    peer: SocketAddr,
+    /// Segmentation offload works on this way.
+    rows: bool,
+    /// The namespace it begins in, and when to look whether that is still there.
+    namespace: Option<(NsId, u64)>,
 }
 
 /// One collector and what became of it.
 pub struct Collector {
     config: CollectorConfig,
     state: State,
+    limiter: Limiter,
+    /// When the limit was met last.
+    limited: Option<u64>,
+    repacker: Option<Repacker>,
     /// The lookup whose outcome is awaited.
     ticket: Option<u64>,
     /// When the name is to be looked up again.
@@ -54,22 +74,28 @@ pub struct Collector {
     pause: u64,
     sent: u64,
     sent_bytes: u64,
-    failed: u64,
-    last_error: Option<(u64, String)>,
+    lost: Losses,
+    troubles: Troubles,
 }
 
 impl Collector {
     pub fn new(config: CollectorConfig, now: u64) -> Collector {
         Collector {
+            limiter: Limiter::new(&config, now),
+            limited: None,
+            repacker: config.max_datagram.map(Repacker::new),
             config,
-            state: State::Waiting { until: now },
+            state: State::Waiting {
+                until: now,
+                why: Loss::Other,
+            },
             ticket: None,
             renew: u64::MAX,
             pause: 0,
             sent: 0,
             sent_bytes: 0,
-            failed: 0,
-            last_error: None,
+            lost: Losses::default(),
+            troubles: Troubles::default(),
         }
     }
 
@@ -79,10 +105,11 @@ impl Collector {
 
     /// Opens the socket or starts a lookup when it is time. Says when to call again.
     pub fn tick(&mut self, now: u64, resolver: &mut dyn Resolve, next_ticket: &mut u64) -> u64 {
-        let due = match self.state {
-            State::Waiting { until } => until,
+        self.look_at_namespace(now);
+        let due = match &self.state {
+            State::Waiting { until, .. } => *until,
             State::Resolving => u64::MAX,
-            State::Up { .. } => self.renew,
+            State::Up(_) => self.renew,
         };
         if due <= now {
             match self.config.host.clone() {
@@ -92,22 +119,51 @@ impl Collector {
                     self.ticket = Some(*next_ticket);
                     self.renew = u64::MAX;
                     *next_ticket += 1;
-                    if !matches!(self.state, State::Up { .. }) {
+                    if !matches!(self.state, State::Up(_)) {
                         self.state = State::Resolving;
                     }
                 }
             }
         }
-        let own = match self.state {
-            State::Waiting { until } => until,
+        let own = match &self.state {
+            State::Waiting { until, .. } => *until,
             State::Resolving => u64::MAX,
-            State::Up { .. } => self.renew,
+            State::Up(way) => way.namespace.map_or(u64::MAX, |n| n.1).min(self.renew),
         };
         // Lookups end without a signal; they are asked for now and then.
         if self.ticket.is_some() {
-            own.min(now + SECOND / 20)
+            own.min(now + ASK)
         } else {
             own
+        }
+    }
+
+    /// Lets go of a namespace that has gone, and follows its name to a new one.
+    fn look_at_namespace(&mut self, now: u64) {
+        let (State::Up(way), Some(name)) = (&mut self.state, &self.config.namespace) else {
+            return;
+        };
+        let Some((id, due)) = &mut way.namespace else {
+            return;
+        };
+        if *due > now {
+            return;
+        }
+        *due = now + LOOK;
+        match NetNs::id_of(name) {
+            Ok(there) if there == *id => {}
+            Ok(_) => {
+                let peer = way.peer;
+                tracing::info!("collector {}: the namespace was made anew", self.config);
+                self.open(now, peer);
+            }
+            Err(e) => self.fail(
+                now,
+                &Trouble {
+                    loss: Loss::NamespaceGone,
+                    text: e.to_string(),
+                },
+            ),
         }
     }
 
@@ -117,11 +173,8 @@ impl Collector {
             return;
         }
         self.ticket = None;
-        let fits = |a: &&SocketAddr| {
-            self.config
-                .source
-                .is_none_or(|s| s.is_ipv4() == a.is_ipv4())
-        };
+        let source = self.config.source;
+        let fits = |a: &&SocketAddr| source.is_none_or(|s| s.is_ipv4() == a.is_ipv4());
         let found = match &lookup.result {
             Ok(list) => list
                 .iter()
@@ -131,14 +184,20 @@ impl Collector {
             Err(e) => Err(e.clone()),
         };
         match found {
-            Ok(peer) if matches!(self.state, State::Up { peer: old, .. } if old == peer) => {}
+            Ok(peer) if matches!(&self.state, State::Up(w) if w.peer == peer) => {}
             Ok(peer) => self.open(now, peer),
             Err(e) => {
-                let text = format!("look up {}: {e}", self.config);
+                let trouble = Trouble {
+                    loss: Loss::Unresolved,
+                    text: format!("look up {}: {e}", self.config),
+                };
                 match self.state {
                     // The address found before may well be right still.
-                    State::Up { .. } => self.last_error = Some((now, text)),
-                    _ => self.fail(now, text, LONGEST_PAUSE),
+                    State::Up(_) => {
+                        let lost = self.lost.total();
+                        self.troubles.note(now, &self.config, lost, &trouble);
+                    }
+                    _ => self.fail(now, &trouble),
                 }
             }
         }
@@ -146,121 +205,150 @@ impl Collector {
     }
 
     fn open(&mut self, now: u64, peer: SocketAddr) {
-        match connect(peer, self.config.source) {
-            Ok(socket) => {
-                self.state = State::Up {
+        match open(&self.config, peer) {
+            Ok(Opened { socket, namespace }) => {
+                self.state = State::Up(Way {
                     socket,
                     peer,
                     rows: true,
-                }
+                    namespace: namespace.map(|id| (id, now + LOOK)),
+                });
             }
-            Err(text) => self.fail(now, text, LONGEST_PAUSE),
+            Err(trouble) => self.fail(now, &trouble),
         }
     }
 
-    /// Sends the datagrams, or counts them as failed.
+    /// Sends the datagrams, or counts them as lost.
     pub fn send(&mut self, now: u64, datagrams: &[&[u8]]) {
-        let State::Up { socket, peer, rows } = &mut self.state else {
-            self.failed += datagrams.len() as u64;
-            return;
+        let Some(mut repacker) = self.repacker.take() else {
+            return self.send_these(now, datagrams);
         };
-        let Outcome { sent, error } = send_all(socket.as_raw_fd(), datagrams, rows);
-        let peer = *peer;
-        self.sent += sent as u64;
-        self.sent_bytes += datagrams
-            .iter()
-            .take(sent)
-            .map(|d| d.len() as u64)
-            .sum::<u64>();
-        self.failed += (datagrams.len() - sent) as u64;
-        match error {
+        // Packed even when they cannot be sent: the gap in the numbers is to show it.
+        let too_large = repacker.pack(datagrams);
+        self.lost.add(Loss::TooLarge, too_large);
+        let packed: Vec<&[u8]> = repacker.datagrams().collect();
+        self.send_these(now, &packed);
+        self.repacker = Some(repacker);
+    }
+
+    fn send_these(&mut self, now: u64, datagrams: &[&[u8]]) {
+        let admitted = match &self.state {
+            State::Up(_) => self.limiter.admit(now, datagrams),
+            State::Waiting { why, .. } => return self.lost.add(*why, datagrams.len()),
+            State::Resolving => return self.lost.add(Loss::Unresolved, datagrams.len()),
+        };
+        if admitted < datagrams.len() {
+            self.lost.add(Loss::Limited, datagrams.len() - admitted);
+            if !self.is_limited(now) {
+                tracing::warn!(
+                    "collector {}: over its limit, what is more is left out",
+                    self.config
+                );
+            }
+            self.limited = Some(now);
+        }
+        match self.hand_over(&datagrams[..admitted]) {
             None => {
-                // Well again once an error stayed away for longer than the pause before.
-                if self
-                    .last_error
-                    .as_ref()
-                    .is_none_or(|(at, _)| now.saturating_sub(*at) > 2 * self.pause + SECOND)
-                {
+                let lost = self.lost.total();
+                if self.troubles.calm(now, self.pause, &self.config, lost) {
                     self.pause = 0;
                 }
             }
-            Some(Errno::EAGAIN | Errno::ENOBUFS) => {
-                // The way is there, only full: the next batch finds it open again.
-                self.last_error = Some((now, format!("send to {peer}: send buffer full")));
-            }
-            Some(e) => {
-                let limit = if e == Errno::ECONNREFUSED {
-                    LONGEST_REFUSED
-                } else {
-                    LONGEST_PAUSE
+            Some((e, peer)) => {
+                let text = match e {
+                    Errno::EAGAIN | Errno::ENOBUFS => format!("send to {peer}: send buffer full"),
+                    e => format!("send to {peer}: {}", std::io::Error::from(e)),
                 };
-                self.fail(
-                    now,
-                    format!("send to {peer}: {}", io::Error::from(e)),
-                    limit,
-                );
+                let loss = loss_of(e);
+                match loss {
+                    // The way is there, only full or narrow: the next batch may well find it open.
+                    Loss::NoBuffer | Loss::TooLarge => self.note(now, loss, text),
+                    _ => self.fail(now, &Trouble { loss, text }),
+                }
             }
         }
     }
 
-    fn fail(&mut self, now: u64, text: String, limit: u64) {
-        tracing::warn!(collector = %self.config, "{text}");
-        self.last_error = Some((now, text));
+    /// Gives datagrams to the kernel and counts what becomes of them. The last error, and towards whom, if there was one.
+    fn hand_over(&mut self, datagrams: &[&[u8]]) -> Option<(Errno, SocketAddr)> {
+        let State::Up(way) = &mut self.state else {
+            return None;
+        };
+        let (mut rest, mut again, mut narrow) = (datagrams, true, None);
+        while !rest.is_empty() {
+            let Outcome { sent, error } = send_all(way.socket.as_raw_fd(), rest, &mut way.rows);
+            self.sent += sent as u64;
+            let bytes = rest.iter().take(sent).map(|d| d.len() as u64);
+            self.sent_bytes += bytes.sum::<u64>();
+            rest = &rest[sent..];
+            match error {
+                None => break,
+                // The kernel has just learnt how much the way carries, and cuts the next try into fragments.
+                Some(Errno::EMSGSIZE) if again => again = false,
+                Some(Errno::EMSGSIZE) => {
+                    self.lost.add(Loss::TooLarge, 1);
+                    rest = rest.get(1..).unwrap_or_default();
+                    (again, narrow) = (true, Some((Errno::EMSGSIZE, way.peer)));
+                }
+                Some(e) => {
+                    self.lost.add(loss_of(e), rest.len());
+                    return Some((e, way.peer));
+                }
+            }
+        }
+        narrow
+    }
+
+    /// Whether the limit was met not long ago.
+    fn is_limited(&self, now: u64) -> bool {
+        self.limited
+            .is_some_and(|at| now.saturating_sub(at) < LIMIT_MEMORY)
+    }
+
+    fn note(&mut self, now: u64, loss: Loss, text: String) {
+        let lost = self.lost.total();
+        self.troubles
+            .note(now, &self.config, lost, &Trouble { loss, text });
+    }
+
+    fn fail(&mut self, now: u64, trouble: &Trouble) {
+        let lost = self.lost.total();
+        self.troubles.note(now, &self.config, lost, trouble);
+        let limit = match trouble.loss {
+            Loss::Refused | Loss::NamespaceGone | Loss::DeviceGone => LONGEST_SHORT,
+            _ => LONGEST_PAUSE,
+        };
         self.pause = (self.pause * 2).clamp(FIRST_PAUSE, limit);
         self.state = State::Waiting {
             until: now + self.pause,
+            why: trouble.loss,
         };
     }
 
     pub fn status(&self, now: u64) -> CollectorStatus {
-        let (state, peer) = match &self.state {
-            State::Waiting { .. } => (CollectorState::Waiting, None),
-            State::Resolving => (CollectorState::Resolving, None),
-            State::Up { peer, .. } => (CollectorState::Up, Some(*peer)),
+        let (state, peer, until) = match &self.state {
+            State::Waiting { until, .. } => (CollectorState::Waiting, None, Some(*until)),
+            State::Resolving => (CollectorState::Resolving, None, None),
+            State::Up(way) => (CollectorState::Up, Some(way.peer), None),
         };
+        let last = self.troubles.last();
         CollectorStatus {
             collector: self.config.to_string(),
+            settings: self.config.clone(),
             peer,
             state,
             sent: self.sent,
             sent_bytes: self.sent_bytes,
-            failed: self.failed,
-            last_error: self.last_error.as_ref().map(|(_, text)| text.clone()),
-            last_error_ago_ms: self
-                .last_error
-                .as_ref()
-                .map(|(at, _)| now.saturating_sub(*at) / 1_000_000),
+            failed: self.lost.total(),
+            lost: self.lost,
+            trouble: self
+                .troubles
+                .now()
+                .or(self.is_limited(now).then_some(Loss::Limited)),
+            last_error: last.map(|(_, text)| text.clone()),
+            last_error_ago_ms: last.map(|(at, _)| now.saturating_sub(*at) / 1_000_000),
             last_error_unix_ms: None,
+            next_retry_ms: until.map(|at| at.saturating_sub(now) / 1_000_000),
         }
     }
-}
-
-/// A non-blocking UDP socket connected to `peer`, or what went wrong, in words.
-fn connect(peer: SocketAddr, source: Option<IpAddr>) -> Result<Socket, String> {
-    let made = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP));
-    let socket = made.map_err(|e| format!("UDP socket: {e}"))?;
-    socket
-        .set_nonblocking(true)
-        .map_err(|e| format!("UDP socket: {e}"))?;
-    // A smaller buffer than wished for still works.
-    let _ = socket.set_send_buffer_size(SEND_BUFFER);
-    if let Some(ip) = source {
-        let any: IpAddr = if peer.is_ipv4() {
-            Ipv4Addr::UNSPECIFIED.into()
-        } else {
-            Ipv6Addr::UNSPECIFIED.into()
-        };
-        let from = if ip.is_ipv4() == peer.is_ipv4() {
-            ip
-        } else {
-            any
-        };
-        socket
-            .bind(&SocketAddr::new(from, 0).into())
-            .map_err(|e| format!("send from {from}: {e}"))?;
-    }
-    socket
-        .connect(&peer.into())
-        .map_err(|e| format!("reach {peer}: {e}"))?;
-    Ok(socket)
 }

@@ -1,17 +1,25 @@
 //! Where datagrams go.
 //!
 //! [`Transport`] is all that the agent knows of it, so that tests can catch what would be sent. [`UdpTransport`] sends to
-//! any number of collectors (`udp`, `collector` for one, `send` for the system calls), whose names a [`Resolve`] looks up aside (`resolve`).
+//! any number of collectors (`udp`, `collector` for one), whose names a [`Resolve`] looks up aside (`resolve`). A collector
+//! has its socket (`socket`), its limits (`limit`), where it wants smaller datagrams a packer of them (`repack`), and its
+//! `trouble`; `send` makes the system calls.
 
 mod collector;
+mod limit;
+#[cfg(test)]
+mod namespace_tests;
+mod repack;
 mod resolve;
 mod send;
+mod socket;
+mod trouble;
 mod udp;
 
 pub use resolve::{Lookup, Resolve, ThreadResolver};
 pub use udp::UdpTransport;
 
-use crate::config::CollectorConfig;
+use crate::collector_config::CollectorConfig;
 use crate::status::CollectorStatus;
 
 /// Takes datagrams and gets them to the collectors. No method may wait.

@@ -1,6 +1,6 @@
 //! Sends datagrams to a list of collectors over UDP.
 
-use crate::config::CollectorConfig;
+use crate::collector_config::CollectorConfig;
 use crate::status::CollectorStatus;
 
 use super::collector::Collector;
@@ -81,7 +81,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::status::CollectorState;
+    use crate::status::{CollectorState, Loss};
     use crate::transport::Lookup;
 
     const SECOND: u64 = 1_000_000_000;
@@ -190,7 +190,26 @@ mod tests {
             gaps.push((next - now) / SECOND);
             now = next;
         }
+        assert_eq!(gaps, [1, 2, 4, 8, 8, 8, 8, 8]);
+        assert_eq!(t.status(now)[0].trouble, Some(Loss::DeviceGone));
+        // Without a route it is not worth so much trouble.
+        let ns = parshall_linux::NetNs::anonymous().unwrap();
+        let mut c = CollectorConfig::from(dead_port());
+        c.namespace = Some(ns.path());
+        t.set_collectors(now, &[c]);
+        let mut gaps = Vec::new();
+        for _ in 0..8 {
+            let next = t.tick(now);
+            gaps.push((next - now) / SECOND);
+            now = next;
+        }
         assert_eq!(gaps, [1, 2, 4, 8, 16, 30, 30, 30]);
+        t.send(now, &[b"lost"]);
+        let s = &t.status(now)[0];
+        assert_eq!((s.lost.unreachable, s.failed), (1, 1));
+        assert_eq!(s.next_retry_ms, Some(0));
+        t.tick(now);
+        assert_eq!(t.status(now)[0].next_retry_ms, Some(30_000));
     }
 
     /// Answers when the test says so.
