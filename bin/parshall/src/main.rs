@@ -56,6 +56,8 @@ enum Sflow {
     Record(parshall_collector::RecordArgs),
     /// Convert flow samples to NetFlow or IPFIX records.
     Convert(parshall_collector::ConvertArgs),
+    /// Name every violation of the sFlow specification in a stream or a capture.
+    Lint(parshall_collector::lint::LintArgs),
 }
 
 fn main() -> ExitCode {
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Sflow(Sflow::Replay(args)) => report(parshall_collector::replay::run(&args)),
         Command::Sflow(Sflow::Record(args)) => report(parshall_collector::record::run(&args)),
         Command::Sflow(Sflow::Convert(args)) => report(parshall_collector::convert::run(&args)),
+        Command::Sflow(Sflow::Lint(args)) => parshall_collector::lint::run(&args),
         Command::Bench(args) => parshall_bench::run(&args),
     }
 }

@@ -5,6 +5,7 @@
 //! - `live`: datagrams from UDP sockets, a thread each; `files` and `input`: from capture files.
 //! - `output`: what is printed, gathered and written.
 //! - [`status`]: what was received and what was lost.
+//! - [`lint`]: `parshall sflow lint`, which names every violation of the specification.
 //! - [`forward`], [`replay`], [`record`], [`convert`]: the tools that pass datagrams on; [`common`] is what they share.
 //!
 //! What a datagram means is `parshall-sflow-wire`'s business; this crate knows sockets, files, signals and the clock.
@@ -16,6 +17,7 @@ pub mod decode;
 mod files;
 pub mod forward;
 mod input;
+pub mod lint;
 mod live;
 mod output;
 pub mod record;
