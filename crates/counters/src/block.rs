@@ -100,6 +100,12 @@ counter_block! {
         sample_drops,
         /// Samples taken.
         samples,
+        /// Frames that passed the transmit sampler.
+        tx_sample_pool,
+        /// Transmit samples lost because their ring was full.
+        tx_sample_drops,
+        /// Transmit samples taken.
+        tx_samples,
     }
 }
 
@@ -120,6 +126,12 @@ counter_block! {
 #[repr(align(64))]
 struct ErrorLine([Counter; 8]);
 
+/// The `i`th counter of these lines.
+#[inline]
+fn at(lines: &[ErrorLine], i: usize) -> Option<&Counter> {
+    lines.get(i / 8).map(|line| &line.0[i % 8])
+}
+
 /// All counters of one worker. Interfaces and nodes are addressed by their number.
 ///
 /// Every line of memory in here is written by this worker alone: the blocks fill whole cache lines, and the
@@ -132,6 +144,10 @@ pub struct WorkerCounters {
     pub nodes: Box<[NodeCounters]>,
     /// Drops by `node * DropReason::COUNT + reason`, eight a line.
     errors: Box<[ErrorLine]>,
+    /// Drops by reason, over all nodes: what is looked at often.
+    reasons: Box<[ErrorLine]>,
+    /// Drops by reason that were not reported, though drop monitoring is on.
+    suppressed: Box<[ErrorLine]>,
     /// Packets received from drivers.
     pub received: Counter,
     /// Packets handed to drivers.
@@ -162,6 +178,8 @@ impl WorkerCounters {
             interfaces: many(interfaces),
             nodes: many(nodes),
             errors: many((nodes * DropReason::COUNT).div_ceil(8)),
+            reasons: many(DropReason::COUNT.div_ceil(8)),
+            suppressed: many(DropReason::COUNT.div_ceil(8)),
             received: Counter::default(),
             transmitted: Counter::default(),
             punted: Counter::default(),
@@ -186,11 +204,32 @@ impl WorkerCounters {
         if let Some(c) = self.error(usize::from(node) * DropReason::COUNT + usize::from(reason)) {
             c.add(n);
         }
+        if let Some(c) = at(&self.reasons, usize::from(reason)) {
+            c.add(n);
+        }
+    }
+
+    /// Counts `n` drops by `reason` that drop monitoring did not report.
+    #[inline]
+    pub fn suppress(&self, reason: u16, n: u64) {
+        if let Some(c) = at(&self.suppressed, usize::from(reason)) {
+            c.add(n);
+        }
+    }
+
+    /// Drops by `reason` that drop monitoring did not report.
+    pub fn suppressed(&self, reason: DropReason) -> u64 {
+        at(&self.suppressed, reason as usize).map_or(0, Counter::get)
+    }
+
+    /// Drops by `reason` in all nodes.
+    pub fn drops_for(&self, reason: DropReason) -> u64 {
+        at(&self.reasons, reason as usize).map_or(0, Counter::get)
     }
 
     #[inline]
-    fn error(&self, at: usize) -> Option<&Counter> {
-        self.errors.get(at / 8).map(|line| &line.0[at % 8])
+    fn error(&self, i: usize) -> Option<&Counter> {
+        at(&self.errors, i)
     }
 
     /// Drops by `reason` in `node`.
@@ -225,6 +264,12 @@ mod tests {
         assert_eq!(w.drops().collect::<Vec<_>>(), [(1, DropReason::NoRoute, 4)]);
         assert_eq!(w.drops_at(1, DropReason::NoRoute), 4);
         assert!(w.interface(2).is_none());
+        w.drop_at(2, DropReason::NoRoute.code(), 3);
+        w.suppress(DropReason::NoRoute.code(), 6);
+        w.suppress(u16::MAX, 6);
+        assert_eq!(w.drops_for(DropReason::NoRoute), 7 + 4);
+        assert_eq!(w.suppressed(DropReason::NoRoute), 6);
+        assert_eq!(w.suppressed(DropReason::RxMissed), 0);
     }
 
     #[test]
@@ -241,7 +286,8 @@ mod tests {
             }
             let scalars = lines(std::slice::from_ref(&**c));
             let all = scalars.chain(lines(&c.interfaces)).chain(lines(&c.nodes));
-            for line in all.chain(lines(&c.errors)) {
+            let by_reason = lines(&c.reasons).chain(lines(&c.suppressed));
+            for line in all.chain(lines(&c.errors)).chain(by_reason) {
                 assert_eq!(owner.insert(line, w), None, "line {line:#x}");
             }
             // The reference counts stand in front of the value.

@@ -8,4 +8,4 @@ mod block;
 mod reason;
 
 pub use block::{Counter, IfCounters, IfTotals, NodeCounters, NodeTotals, WorkerCounters};
-pub use reason::DropReason;
+pub use reason::{DropGroup, DropReason};

@@ -62,10 +62,19 @@ pub(crate) struct BuiltArc {
 pub struct Arcs {
     names: Vec<&'static str>,
     masks: Vec<Box<[AtomicU64]>>,
-    /// Interfaces with any feature enabled, per arc: 0 lets a whole frame skip the arc.
-    active: Vec<AtomicU32>,
+    summaries: Vec<Summary>,
     /// Changes of switches so far, and one: what a worker has worked out holds as long as this stays.
     generation: AtomicU64,
+}
+
+/// What holds for an arc as a whole: so that most frames need not look at an interface's mask.
+#[derive(Default)]
+#[repr(align(16))]
+struct Summary {
+    /// Features enabled for every interface.
+    everywhere: AtomicU64,
+    /// Interfaces with a feature of their own enabled.
+    active: AtomicU32,
 }
 
 impl Arcs {
@@ -74,11 +83,11 @@ impl Arcs {
             .iter()
             .map(|_| (0..interfaces).map(|_| AtomicU64::new(0)).collect())
             .collect();
-        let active = names.iter().map(|_| AtomicU32::new(0)).collect();
+        let summaries = names.iter().map(|_| Summary::default()).collect();
         Arcs {
             names,
             masks,
-            active,
+            summaries,
             generation: AtomicU64::new(1),
         }
     }
@@ -94,19 +103,28 @@ impl Arcs {
         self.names.iter().position(|n| *n == name)
     }
 
+    /// Whether any feature is enabled for any interface: if not, a whole frame skips the arc.
     #[inline(always)]
     pub(crate) fn is_active(&self, arc: usize) -> bool {
-        self.active[arc].load(Ordering::Relaxed) != 0
+        let s = &self.summaries[arc];
+        s.active.load(Ordering::Relaxed) != 0 || s.everywhere.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether no interface has features that others have not: a whole frame then goes one way.
+    #[inline(always)]
+    pub(crate) fn is_uniform(&self, arc: usize) -> bool {
+        self.summaries[arc].active.load(Ordering::Relaxed) == 0
     }
 
     #[inline(always)]
     pub(crate) fn mask(&self, arc: usize, interface: u32) -> u64 {
         // Packets the router made have no receiving interface: they go by local0, number 0.
         let masks = &self.masks[arc];
-        masks
+        let own = masks
             .get(interface as usize)
             .or(masks.first())
-            .map_or(0, |m| m.load(Ordering::Relaxed))
+            .map_or(0, |m| m.load(Ordering::Relaxed));
+        own | self.summaries[arc].everywhere.load(Ordering::Relaxed)
     }
 
     /// Switches feature number `bit` of an arc for one interface. Control thread only.
@@ -121,13 +139,26 @@ impl Arcs {
             old & !(1 << bit)
         };
         m.store(new, Ordering::Relaxed);
+        let active = &self.summaries[arc].active;
         match (old == 0, new == 0) {
-            (true, false) => self.active[arc].fetch_add(1, Ordering::Relaxed),
-            (false, true) => self.active[arc].fetch_sub(1, Ordering::Relaxed),
+            (true, false) => active.fetch_add(1, Ordering::Relaxed),
+            (false, true) => active.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
         self.generation.fetch_add(1, Ordering::Release);
         true
+    }
+
+    /// Switches feature number `bit` of an arc for every interface, those included that do not exist yet, besides
+    /// the switches of each. Control thread only.
+    pub(crate) fn set_everywhere(&self, arc: usize, bit: usize, on: bool) {
+        let mask = &self.summaries[arc].everywhere;
+        if on {
+            mask.fetch_or(1 << bit, Ordering::Relaxed);
+        } else {
+            mask.fetch_and(!(1 << bit), Ordering::Relaxed);
+        }
+        self.generation.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -205,5 +236,20 @@ mod tests {
         arcs.set(0, 3, 0, false);
         assert!(!arcs.is_active(0));
         assert!(!arcs.set(0, 4, 0, true));
+    }
+
+    #[test]
+    fn what_is_on_everywhere_adds_to_what_is_on_for_one() {
+        let arcs = Arcs::new(vec!["a"], 4);
+        arcs.set_everywhere(0, 3, true);
+        assert!(arcs.is_active(0) && arcs.is_uniform(0));
+        assert_eq!((arcs.mask(0, 2), arcs.mask(0, u32::MAX)), (8, 8));
+        arcs.set(0, 2, 0, true);
+        assert!(!arcs.is_uniform(0));
+        assert_eq!((arcs.mask(0, 2), arcs.mask(0, 1)), (9, 8));
+        arcs.set_everywhere(0, 3, false);
+        assert_eq!((arcs.mask(0, 2), arcs.mask(0, 1)), (1, 0));
+        arcs.set(0, 2, 0, false);
+        assert!(!arcs.is_active(0));
     }
 }

@@ -48,6 +48,9 @@ pub struct NodeSpec {
     /// interface that comes from a device is shown to it in passing, without a stop of its own, and only
     /// if it has not said that it need not see it ([`Node::pass`]).
     pub in_passing: bool,
+    /// Packets that it drops were given up by another node, which wrote reason and its own number
+    /// ([`Ctx::give_up`]): that one is counted as the dropper.
+    pub on_behalf: bool,
     /// What the node did with a traced packet, in words.
     pub format: fn(&TraceRecord) -> String,
 }
@@ -63,6 +66,7 @@ impl NodeSpec {
             feature: None,
             by_interface: false,
             in_passing: false,
+            on_behalf: false,
             format: crate::hex_line,
         }
     }
@@ -95,6 +99,12 @@ impl NodeSpec {
     #[must_use]
     pub const fn in_passing(mut self) -> NodeSpec {
         self.in_passing = true;
+        self
+    }
+    /// The same, dropping packets that other nodes gave up.
+    #[must_use]
+    pub const fn on_behalf(mut self) -> NodeSpec {
+        self.on_behalf = true;
         self
     }
     /// The same, with a trace formatter.
@@ -179,6 +189,14 @@ impl Ctx<'_> {
         self.next[i] = DROP;
     }
 
+    /// Writes down that this node gives packet `b` up because of `reason`, and leaves it to a node that drops on
+    /// behalf of others ([`NodeSpec::on_behalf`]).
+    #[inline]
+    pub fn give_up(&mut self, b: BufferIndex, reason: DropReason) {
+        let m = self.pool.meta_mut(b);
+        (m.reason, m.drop_node) = (reason.code(), self.node);
+    }
+
     /// Sends a packet that is not part of the frame (a new one, or one held back) to `next`, an index
     /// into this node's list or one of the special verdicts. With [`DROP`] the reason is in its metadata.
     #[inline]
@@ -190,15 +208,6 @@ impl Ctx<'_> {
     #[inline]
     pub fn count_originated(&self, n: u64) {
         self.counters.originated.add(n);
-    }
-
-    /// Counts a packet as dropped without dropping its buffer: an ICMP error is built in it.
-    pub fn count_dropped(&self, rx_if: u32, reason: DropReason) {
-        self.counters.dropped.add(1);
-        self.counters.drop_at(self.node, reason.code(), 1);
-        if let Some(c) = self.counters.interface(rx_if) {
-            c.rx_drops.add(1);
-        }
     }
 
     /// Counts a packet as consumed by the router.

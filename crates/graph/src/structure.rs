@@ -45,6 +45,8 @@ pub struct Graph {
     pub(crate) place: Vec<Option<ArcPlace>>,
     /// By node: whether frames are shown to it in passing.
     pub(crate) in_passing: Box<[bool]>,
+    /// By node: whether packets that it drops are not its own drops.
+    pub(crate) on_behalf: Box<[bool]>,
     pub(crate) arcs: Vec<BuiltArc>,
     /// Feature switches.
     pub switches: Arcs,
@@ -105,6 +107,7 @@ impl Graph {
         let drop_node = find("error-drop", "drop")?;
         Ok(Graph {
             in_passing: specs.iter().map(|s| s.in_passing).collect(),
+            on_behalf: specs.iter().map(|s| s.on_behalf).collect(),
             specs,
             edges,
             place,
@@ -155,14 +158,7 @@ impl Graph {
     /// # Errors
     /// When the node is not a feature or the interface is out of range.
     pub fn set_feature(&self, node: &str, if_index: u32, on: bool) -> Result<(), GraphError> {
-        let id = self.node(node);
-        let found = self.arcs.iter().enumerate().find_map(|(a, arc)| {
-            arc.features
-                .iter()
-                .position(|f| Some(*f) == id)
-                .map(|bit| (a, bit))
-        });
-        match found {
+        match self.feature_place(node) {
             Some((arc, bit)) if self.switches.set(arc, if_index, bit, on) => Ok(()),
             Some(_) => Err(GraphError(format!(
                 "interface {if_index} is beyond the limit of {}",
@@ -170,6 +166,30 @@ impl Graph {
             ))),
             None => Err(GraphError(format!("{node} is not a feature of any arc"))),
         }
+    }
+
+    /// Switches a feature on or off for every interface, those included that do not exist yet. It stays on for those
+    /// where [`set_feature`](Self::set_feature) switched it on.
+    ///
+    /// # Errors
+    /// When the node is not a feature.
+    pub fn set_feature_everywhere(&self, node: &str, on: bool) -> Result<(), GraphError> {
+        match self.feature_place(node) {
+            Some((arc, bit)) => {
+                self.switches.set_everywhere(arc, bit, on);
+                Ok(())
+            }
+            None => Err(GraphError(format!("{node} is not a feature of any arc"))),
+        }
+    }
+
+    /// Arc of a feature and its number there.
+    fn feature_place(&self, node: &str) -> Option<(usize, usize)> {
+        let id = self.node(node)?;
+        self.arcs.iter().enumerate().find_map(|(a, arc)| {
+            let bit = arc.features.iter().position(|f| *f == id)?;
+            Some((a, bit))
+        })
     }
 
     /// Arcs with their features in order, for `show features`.

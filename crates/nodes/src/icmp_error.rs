@@ -1,14 +1,14 @@
 //! `ip4-icmp-error` and `ip6-icmp-error`: answer a packet that is dropped with the ICMP error it deserves.
 //!
 //! RFC 792, RFC 1812 section 4.3.2 (what may be answered, with what source and how often), RFC 4443
-//! section 2.4. Another node decides that a packet is dropped and [`ask`]s; here the error is built in
-//! the packet's own buffer, or the packet is just dropped where an error is not allowed or too many were
-//! sent. Either way the packet counts as dropped for the reason given.
+//! section 2.4. Another node decides that a packet is dropped and [`ask`]s; here the error is built in a
+//! buffer of its own, unless it is not allowed, too many were sent or no buffer is free. Either way the
+//! packet goes on to be dropped, for the reason given and as that node's drop: who watches drops sees it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use parshall_buffer::{BufferIndex, Flags, Frame, IF_NONE};
+use parshall_buffer::{BufferIndex, Flags, Frame, HEADROOM, IF_NONE, Meta};
 use parshall_counters::DropReason;
 use parshall_graph::{Ctx, DROP, Dispatch, Node, NodeSpec};
 use parshall_wire::{
@@ -22,10 +22,13 @@ use crate::state::{IfTable, Shared};
 use crate::trace::{format_ip4, format_ip6};
 
 /// Description of the IPv4 node.
-pub const SPEC4: NodeSpec = NodeSpec::new("ip4-icmp-error", &["ip4-lookup"]).format(format_ip4);
+pub const SPEC4: NodeSpec = NodeSpec::new("ip4-icmp-error", &["ip4-lookup"])
+    .on_behalf()
+    .format(format_ip4);
 /// Description of the IPv6 node.
-pub const SPEC6: NodeSpec =
-    NodeSpec::new("ip6-icmp-error", &["ip6-lookup", "interface-output"]).format(format_ip6);
+pub const SPEC6: NodeSpec = NodeSpec::new("ip6-icmp-error", &["ip6-lookup", "interface-output"])
+    .on_behalf()
+    .format(format_ip6);
 
 const LOOKUP: u16 = 0;
 const INTERFACE_OUTPUT: u16 = 1;
@@ -36,6 +39,8 @@ const RATE: u64 = 1000;
 const BURST: u64 = 100;
 /// Time between two errors at that rate, in ns.
 const INTERVAL: u64 = 1_000_000_000 / RATE;
+/// Longest error: an IPv6 packet that fits every link (RFC 4443 section 2.4 (c)).
+const LONGEST: usize = 1280;
 
 /// Which error to send: written into the packet's scratch words by [`ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,9 +136,8 @@ impl IcmpAsk {
 
 /// Says why packet `b` is dropped and which error it deserves; the caller sends it to the error node.
 pub fn ask(cx: &mut Ctx<'_>, b: BufferIndex, reason: DropReason, error: IcmpAsk) {
-    let m = cx.pool.meta_mut(b);
-    m.reason = reason.code();
-    m.scratch = [error.kind, error.data];
+    cx.give_up(b, reason);
+    cx.pool.meta_mut(b).scratch = [error.kind, error.data];
 }
 
 /// A token bucket on the worker's clock.
@@ -172,27 +176,32 @@ fn came_alone(cx: &Ctx<'_>, b: BufferIndex) -> bool {
     m.rx_if != IF_NONE && !forbidden && (m.l2 == m.l3 || !group)
 }
 
-/// Counts the packet as dropped and makes its buffer a packet of the router, cut to `keep` bytes and with
-/// `headers` bytes in front; `None` when there is no room.
-fn turn_around<'c>(
-    cx: &'c mut Ctx<'_>,
+/// Makes a packet of the router that `emit` writes, `headers` bytes and the first `keep` bytes of packet `b` behind
+/// them; `None` when there is no buffer, or `emit` fails.
+fn error_about<E>(
+    cx: &mut Ctx<'_>,
     b: BufferIndex,
-    keep: usize,
-    headers: usize,
-) -> Option<&'c mut [u8]> {
-    let m = *cx.pool.meta(b);
-    if usize::from(m.data) < headers {
-        return None;
-    }
-    let reason = DropReason::from_code(m.reason).unwrap_or(DropReason::NodeFault);
-    cx.count_dropped(m.rx_if, reason);
+    (headers, keep): (usize, usize),
+    emit: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Option<BufferIndex> {
+    let mut bytes = [0; LONGEST];
+    let error = bytes.get_mut(..headers + keep)?;
+    cx.pool.copy_out(b, &mut error[headers..]);
+    emit(error).ok()?;
+    let original = *cx.pool.meta(b);
+    let made = cx.pool.packet_from(error, original.rx_if)?;
+    // The table it is looked up in, and its identity in a trace, are those of the packet.
+    let mut flags = original.flags;
+    flags.clear(Flags::CHAINED);
+    flags.set(Flags::ORIGINATED);
+    *cx.pool.meta_mut(made) = Meta {
+        flags,
+        table: original.table,
+        trace: original.trace,
+        ..Meta::received(HEADROOM as u16, error.len() as u16, original.rx_if)
+    };
     cx.count_originated(1);
-    cx.pool.trim(b, keep as u32);
-    let m = cx.pool.meta_mut(b);
-    m.flags.set(Flags::ORIGINATED);
-    m.flow_hash = 0;
-    cx.pool.push(b, headers as u16)?;
-    Some(cx.pool.bytes_mut(b))
+    Some(made)
 }
 
 /// The IPv4 node.
@@ -212,16 +221,15 @@ impl Ip4IcmpError {
         }
     }
 
-    fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> bool {
+    /// Sends the error, unless there must not be one.
+    fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> Option<()> {
         let m = *cx.pool.meta(b);
         let original = cx.pool.bytes(b);
-        let length = original.len().min(m.total_len() as usize);
-        let Some(src_addr) = source4(self.shared.interfaces(cx.rcu), m.rx_if) else {
-            return false;
-        };
+        let length = original.len();
+        let src_addr = source4(self.shared.interfaces(cx.rcu), m.rx_if)?;
         let allowed = Icmpv4ErrorBuilder::may_be_sent_about(original) && came_alone(cx, b);
         if !allowed || !self.limit.take(cx.now) {
-            return false;
+            return None;
         }
         self.ident = self.ident.wrapping_add(1);
         let [kind, data] = m.scratch;
@@ -232,17 +240,20 @@ impl Ip4IcmpError {
             ident: self.ident,
         };
         let keep = Icmpv4ErrorBuilder::quoted_len(length);
-        turn_around(cx, b, keep, Icmpv4ErrorBuilder::HEADERS_LEN)
-            .is_some_and(|p| error.emit_in_place(p).is_ok())
+        let made = error_about(cx, b, (Icmpv4ErrorBuilder::HEADERS_LEN, keep), |p| {
+            error.emit_in_place(p)
+        })?;
+        cx.emit(LOOKUP, made);
+        Some(())
     }
 }
 
 impl Node for Ip4IcmpError {
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
-        for (i, &b) in frame.packets().iter().enumerate() {
-            cx.next[i] = if self.answer(cx, b) { LOOKUP } else { DROP };
+        for &b in frame.packets() {
+            self.answer(cx, b);
         }
-        Dispatch::Each
+        Dispatch::All(DROP)
     }
 }
 
@@ -261,8 +272,8 @@ impl Ip6IcmpError {
         }
     }
 
-    /// Makes the error, and says where it goes; `None` when there must not be one.
-    fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> Option<u16> {
+    /// Sends the error, unless there must not be one.
+    fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> Option<()> {
         let m = *cx.pool.meta(b);
         let interfaces = self.shared.interfaces(cx.rcu);
         let original = cx.pool.bytes(b);
@@ -287,23 +298,28 @@ impl Ip6IcmpError {
             return None;
         }
         let keep = Icmpv6ErrorBuilder::quoted_len(length);
-        let packet = turn_around(cx, b, keep, Icmpv6ErrorBuilder::HEADERS_LEN)?;
-        error.emit_in_place(packet).ok()?;
+        let made = error_about(cx, b, (Icmpv6ErrorBuilder::HEADERS_LEN, keep), |p| {
+            error.emit_in_place(p)
+        })?;
         if !direct {
-            return Some(LOOKUP);
+            cx.emit(LOOKUP, made);
+            return Some(());
         }
-        // No table knows link-local addresses: the error goes to where the packet came from.
-        cx.pool.meta_mut(b).tx_if = m.rx_if;
-        answer_header(cx.pool, b, &link).then_some(INTERFACE_OUTPUT)
+        // No table knows link-local addresses: the error goes to where the packet came from. A buffer of our own has
+        // room for the header.
+        cx.pool.meta_mut(made).tx_if = m.rx_if;
+        answer_header(cx.pool, made, &link);
+        cx.emit(INTERFACE_OUTPUT, made);
+        Some(())
     }
 }
 
 impl Node for Ip6IcmpError {
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
-        for (i, &b) in frame.packets().iter().enumerate() {
-            cx.next[i] = self.answer(cx, b).unwrap_or(DROP);
+        for &b in frame.packets() {
+            self.answer(cx, b);
         }
-        Dispatch::Each
+        Dispatch::All(DROP)
     }
 }
 

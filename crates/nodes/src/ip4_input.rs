@@ -6,7 +6,7 @@
 //! takes one branch.
 //!
 //! Drop reasons: `ip4_too_short`, `ip4_bad_version`, `ip4_bad_header_length`, `ip4_bad_length`,
-//! `ip4_bad_checksum`, `ip4_source_invalid`, `ip4_destination_invalid`, `ip4_not_enabled`.
+//! `ip4_bad_checksum`, `ip4_source_...`, `ip4_destination_...`, `ip4_not_enabled`.
 
 use parshall_buffer::{BufferIndex, Pool, PoolView};
 use parshall_counters::DropReason;
@@ -162,15 +162,25 @@ pub fn check(pool: &mut Pool, b: BufferIndex) -> Result<bool, DropReason> {
         return Err(DropReason::Ip4BadLength);
     }
     pool.trim(b, total);
-    let (src, dst) = (CLASS[usize::from(h[12])], CLASS[usize::from(h[16])]);
-    if src & SRC_BAD != 0 {
-        return Err(DropReason::Ip4SourceInvalid);
+    check_source([h[12], h[13], h[14], h[15]])?;
+    match h[16] {
+        224..=239 => Ok(true),
+        255 if h[16..20] == [255; 4] => Ok(true),
+        0 => Err(DropReason::Ip4DestinationUnspecified),
+        127 => Err(DropReason::Ip4DestinationLoopback),
+        240.. => Err(DropReason::Ip4DestinationClassE),
+        _ => Ok(false),
     }
-    if dst & DST_GROUP != 0 || h[16..20] == [255; 4] {
-        return Ok(true);
+}
+
+/// Whether a source can be a host's.
+fn check_source(src: [u8; 4]) -> Result<(), DropReason> {
+    match src {
+        [0, ..] => Err(DropReason::Ip4SourceUnspecified),
+        [127, ..] => Err(DropReason::Ip4SourceLoopback),
+        [224..=239, ..] => Err(DropReason::Ip4SourceMulticast),
+        [255, 255, 255, 255] => Err(DropReason::Ip4SourceBroadcast),
+        [240..=255, ..] => Err(DropReason::Ip4SourceClassE),
+        _ => Ok(()),
     }
-    if dst & DST_BAD != 0 {
-        return Err(DropReason::Ip4DestinationInvalid);
-    }
-    Ok(false)
 }

@@ -5,8 +5,8 @@
 //! and so is what comes from the unspecified address. A hop limit of 0 is no fault here: the packet may be
 //! for the router.
 //!
-//! Drop reasons: `ip6_too_short`, `ip6_bad_version`, `ip6_bad_length`, `ip6_source_invalid`,
-//! `ip6_destination_invalid`, `ip6_not_enabled`.
+//! Drop reasons: `ip6_too_short`, `ip6_bad_version`, `ip6_bad_length`, `ip6_source_...`, `ip6_destination_...`,
+//! `ip6_not_enabled`.
 
 use parshall_buffer::{BufferIndex, Pool, PoolView};
 use parshall_counters::DropReason;
@@ -111,16 +111,22 @@ pub fn check(pool: &mut Pool, b: BufferIndex) -> Result<bool, DropReason> {
     pool.trim(b, total);
     let loopback = |a: &[u8]| a[..15] == [0; 15] && a[15] == 1;
     let (src, dst) = (&h[8..24], &h[24..40]);
-    if src[0] == 0xFF || loopback(src) {
-        return Err(DropReason::Ip6SourceInvalid);
+    if src[0] == 0xFF {
+        return Err(DropReason::Ip6SourceMulticast);
     }
-    if loopback(dst) || dst == [0; 16] {
-        return Err(DropReason::Ip6DestinationInvalid);
+    if loopback(src) {
+        return Err(DropReason::Ip6SourceLoopback);
+    }
+    if loopback(dst) {
+        return Err(DropReason::Ip6DestinationLoopback);
+    }
+    if dst == [0; 16] {
+        return Err(DropReason::Ip6DestinationUnspecified);
     }
     let for_the_link = dst[0] == 0xFF || dst[0] == 0xFE && dst[1] & 0xC0 == 0x80;
     // RFC 4291 section 2.5.2: who has no address yet may speak to its link only.
     if *src == [0; 16] && !for_the_link {
-        return Err(DropReason::Ip6SourceInvalid);
+        return Err(DropReason::Ip6SourceUnspecified);
     }
     Ok(for_the_link)
 }

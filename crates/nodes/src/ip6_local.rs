@@ -4,7 +4,7 @@
 //! 8200 section 4), TCP and other group traffic are dropped.
 //!
 //! Drop reasons: `local_no_port`, `local_no_protocol`, `reassembly_unsupported`, `ip6_multicast`,
-//! `ip6_link_local`.
+//! `ip6_link_local`, `ip6_bad_length`.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;

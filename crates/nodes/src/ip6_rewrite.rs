@@ -4,7 +4,7 @@
 //! Routers never fragment IPv6. Packets the router made itself keep their hop limit; a link-local
 //! source does not leave its link (RFC 4291 section 2.5.6).
 //!
-//! Drop reasons: `ip6_hop_limit_expired`, `packet_too_big`, `ip6_link_local`, `no_adjacency`, `no_headroom`.
+//! Drop reasons: `ip6_hop_limit_expired`, `packet_too_big`, `ip6_source_link_local`, `no_adjacency`, `no_headroom`.
 
 use parshall_buffer::{BufferIndex, Flags, PoolView};
 use parshall_counters::DropReason;
@@ -58,11 +58,13 @@ impl Sent for Ip6Sent {
                 IcmpAsk::packet_too_big6(adj.mtu()),
             )
         } else if !originated && is_link_local(h[8], h[9]) && m.rx_if != adj.tx_if() {
-            (DropReason::Ip6LinkLocal, IcmpAsk::beyond_scope6())
+            (DropReason::Ip6SourceLinkLocal, IcmpAsk::beyond_scope6())
         } else {
             h[7] -= u8::from(!originated);
             return true;
         };
+        // Where it would have gone is part of what is told of the drop.
+        cx.pool.meta_mut(b).tx_if = adj.tx_if();
         ask(cx, b, reason, error);
         cx.next[i] = ICMP_ERROR;
         false

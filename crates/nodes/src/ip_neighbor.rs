@@ -60,6 +60,8 @@ impl<F: Family> IpNeighbor<F> {
         let Some((if_index, ip)) = neighbor::<F>(&self.shared, cx, b) else {
             return cx.drop_packet(i, b, DropReason::NoAdjacency);
         };
+        // Where it waits to go is part of what is told of it if it is dropped.
+        cx.pool.meta_mut(b).tx_if = if_index;
         cx.pool.meta_mut(b).scratch[0] = way_on(&self.shared, cx, b).into();
         // What waits leaves most buffers to the others, however many neighbours do not answer.
         if cx.counters.held.get() >= (cx.pool.capacity() / MOST_HELD) as u64 {

@@ -74,11 +74,14 @@ impl WideNode for L2Input {
 
 fn send_one(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, peer: u32) {
     let m = cx.pool.meta_mut(b);
-    m.tx_if = peer;
+    m.tx_if = IF_NONE;
     match (m.len, peer) {
         (..14, _) => cx.drop_packet(i, b, DropReason::EthernetTooShort),
         (_, IF_NONE) => cx.drop_packet(i, b, DropReason::L2NoPeer),
-        _ => cx.next[i] = CONTINUE,
+        _ => {
+            m.tx_if = peer;
+            cx.next[i] = CONTINUE;
+        }
     }
 }
 

@@ -34,9 +34,11 @@ mod mpls_imposition;
 mod mpls_input;
 mod mpls_lookup;
 mod mpls_output;
+mod origin;
 mod parts;
 mod rewrite;
 mod sflow;
+mod sflow_drop;
 pub mod state;
 mod trace;
 
@@ -48,18 +50,22 @@ use std::sync::Arc;
 use parshall_graph::wide::wide;
 use parshall_graph::{ArcEnd, ArcSpec, Graph, GraphError, Limits, NamedNode, Node, NodeSpec, Side};
 use parshall_ring::{Consumer, ring};
-use parshall_sample::SampleSlot;
+use parshall_sample::{DropSlot, SampleSlot};
 
 use family::{Ip4, Ip6};
+use origin::Places;
 
-pub use capture::{CAPTURE_BYTES, CapturePoint, CaptureSlot};
+pub use capture::{CAPTURE_BYTES, CaptureFilter, CapturePoint, CaptureSlot};
 pub use event::{Event, HoldMessage};
 pub use flow_hash::{flow_hash4, flow_hash6};
 pub use sflow::SflowSettings;
+pub use sflow_drop::DropSettings;
 pub use state::{IfAddresses, IfTable, IfView, Shared, TableLimits, if_flags};
 
 /// Samples that wait for the agent at most, per worker.
 const SAMPLE_RING: usize = 16_384;
+/// Dropped packets that wait for the agent at most, per worker.
+const DROP_RING: usize = 1_024;
 /// Events that wait for the control thread at most, per worker and node.
 const EVENT_RING: usize = 4_096;
 /// Captured packets that wait for the control thread at most, per worker and point.
@@ -106,6 +112,8 @@ pub struct NodeOutputs {
     pub events: Vec<Consumer<Event>>,
     /// Packet samples.
     pub samples: Consumer<SampleSlot>,
+    /// Dropped packets.
+    pub drops: Consumer<DropSlot>,
     /// Captured packets, one ring per capture point.
     pub captures: Vec<Consumer<CaptureSlot>>,
 }
@@ -118,6 +126,7 @@ struct Build<'a> {
     events: Vec<Consumer<Event>>,
     captures: Vec<Consumer<CaptureSlot>>,
     samples: Option<Consumer<SampleSlot>>,
+    drops: Option<Consumer<DropSlot>>,
 }
 
 impl Build<'_> {
@@ -129,7 +138,12 @@ impl Build<'_> {
     fn capture(&mut self, point: CapturePoint) -> Box<dyn Node> {
         let (p, c) = ring(CAPTURE_RING);
         self.captures.push(c);
-        Box::new(capture::Capture::new(point, p))
+        Box::new(capture::Capture::new(point, Places::new(&specs()), p))
+    }
+    fn sflow_drop(&mut self) -> Box<dyn Node> {
+        let (p, c) = ring(DROP_RING);
+        self.drops = Some(c);
+        Box::new(sflow_drop::SflowDrop::new(Places::new(&specs()), p))
     }
     fn sflow(&mut self) -> Box<dyn Node> {
         let (p, c) = ring(SAMPLE_RING);
@@ -218,6 +232,7 @@ const NODES: &[(NodeSpec, Make)] = &[
         Box::new(interface_output::InterfaceOutput)
     }),
     (capture::TX, |b| b.capture(CapturePoint::Tx)),
+    (sflow_drop::SPEC, |b| b.sflow_drop()),
     (capture::DROPPED, |b| b.capture(CapturePoint::Drop)),
 ];
 
@@ -246,17 +261,20 @@ pub fn build(shared: &Arc<Shared>, limits: Limits, seed: u64) -> (Vec<NamedNode>
         events: Vec::new(),
         captures: Vec::new(),
         samples: None,
+        drops: None,
     };
     let nodes = NODES
         .iter()
         .map(|(spec, make)| (spec.name, make(&mut b)))
         .collect();
     let samples = b.samples.unwrap_or_else(|| ring(1).1);
+    let drops = b.drops.unwrap_or_else(|| ring(1).1);
     (
         nodes,
         NodeOutputs {
             events: b.events,
             samples,
+            drops,
             captures: b.captures,
         },
     )

@@ -5,7 +5,7 @@
 //! A packet that is too big with its labels is fragmented or answered as by the rewrite nodes.
 //!
 //! Drop reasons: `no_adjacency`, `no_headroom`, `ip4_ttl_expired`, `ip6_hop_limit_expired`,
-//! `fragmentation_needed`, `packet_too_big`, `ip6_link_local`.
+//! `fragmentation_needed`, `packet_too_big`, `ip6_source_link_local`.
 
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ fn refusal(
     }
     // A tunnel leads off the link, where link-local sources do not go.
     if !four && !originated && h[8] == 0xFE && h[9] & 0xC0 == 0x80 {
-        return Some((DropReason::Ip6LinkLocal, IcmpAsk::beyond_scope6()));
+        return Some((DropReason::Ip6SourceLinkLocal, IcmpAsk::beyond_scope6()));
     }
     let room = too_big?;
     match (four, h[6] & 0x40 != 0) {

@@ -41,6 +41,7 @@ impl Sent for MplsSent {
     fn look(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, adj: &Adjacency) -> bool {
         let fits = cx.pool.meta(b).total_len() <= u32::from(adj.mtu());
         if !fits {
+            cx.pool.meta_mut(b).tx_if = adj.tx_if();
             cx.drop_packet(i, b, DropReason::LinkMtuExceeded);
         }
         fits

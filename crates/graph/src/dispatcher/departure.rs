@@ -42,20 +42,37 @@ impl Dispatcher {
                 }
             }
         }
-        for &b in frame.packets() {
-            let m = self.pool.meta(b);
-            self.counters.drop_at(m.drop_node, m.reason, 1);
-            // What the router made of a received packet (an answer, an error) was not itself received.
-            if !m.flags.has(Flags::ORIGINATED)
-                && let Some(c) = self.counters.interface(m.rx_if)
-            {
-                c.rx_drops.add(1);
-            }
-        }
+        self.count_drops(frame.packets());
         self.counters.dropped.add(n as u64);
         self.pool.free_bulk(frame.packets());
         self.pending.put(frame);
         self.clock(self.graph.drop_node, n);
+    }
+
+    /// Counts dropped packets, those that are alike together: a flood of one kind costs a comparison a packet.
+    fn count_drops(&self, packets: &[BufferIndex]) {
+        let key = |b: BufferIndex| {
+            let m = self.pool.meta(b);
+            (
+                m.drop_node,
+                m.reason,
+                m.rx_if,
+                m.flags.has(Flags::ORIGINATED),
+            )
+        };
+        let mut rest = packets;
+        while let Some(&first) = rest.first() {
+            let alike = key(first);
+            let run = rest.iter().position(|&b| key(b) != alike);
+            let run = run.unwrap_or(rest.len());
+            let (drop_node, reason, rx_if, originated) = alike;
+            self.counters.drop_at(drop_node, reason, run as u64);
+            // What the router made of a received packet (an answer, an error) was not itself received.
+            if !originated && let Some(c) = self.counters.interface(rx_if) {
+                c.rx_drops.add(run as u64);
+            }
+            rest = &rest[run..];
+        }
     }
 
     /// Feeds a transmit queue.

@@ -35,7 +35,9 @@ impl Dispatcher {
                 None => self.fault(id, frame),
             },
             DROP => {
-                self.stamp_drops(id, frame.packets());
+                if !self.graph.on_behalf[usize::from(id)] {
+                    self.stamp_drops(id, frame.packets());
+                }
                 self.walk(
                     ArcPlace {
                         arc: self.graph.drop_arc,
@@ -52,14 +54,10 @@ impl Dispatcher {
         }
     }
 
-    /// A verdict that names nothing is a bug in a node; the packets are dropped with that reason.
+    /// A verdict that names nothing is a bug in a node; the packets are dropped with that reason, which says where.
     #[cold]
     pub(super) fn fault(&mut self, id: NodeId, frame: Box<Frame>) {
-        debug_assert!(false, "node {id} gave a verdict it has no edge for");
-        for &b in frame.packets() {
-            self.pool.meta_mut(b).reason = DropReason::NodeFault.code();
-        }
-        self.hand(id, DROP, frame);
+        self.drop_for(DropReason::NodeFault, id, frame);
     }
 
     /// Splits a frame into runs of equal verdict.
@@ -131,6 +129,10 @@ impl Dispatcher {
         let active = self.graph.switches.is_active(place.arc);
         if let (false, Some(end)) = (active, to_node) {
             return self.pending.hand_over(end, frame);
+        }
+        if to_node.is_some() && self.graph.switches.is_uniform(place.arc) {
+            // One way for all interfaces: that of local0 is as good as any.
+            return self.deliver(self.step(place, 0, active), frame);
         }
         let common = if by_tx { frame.tx_if } else { frame.rx_if };
         if common != IF_MIXED {

@@ -13,8 +13,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, FRAME_SIZE, Flags, Frame, IF_MIXED, Pool};
-use parshall_counters::{DropReason, WorkerCounters};
-use parshall_device::RxQueue;
+use parshall_counters::{DropReason, IfCounters, WorkerCounters};
+use parshall_device::{RxBurst, RxQueue};
 use parshall_linux::clock::tsc;
 use parshall_rcu::Reader;
 use parshall_ring::{Consumer, Producer, ring};
@@ -210,9 +210,7 @@ impl Dispatcher {
         let (node, if_index, n) = (rx.node, rx.if_index, frame.len());
         if let Some(c) = self.counters.interface(if_index) {
             if burst.missed | burst.no_buffer | burst.errors != 0 {
-                c.rx_missed.add(burst.missed);
-                c.rx_no_buffer.add(burst.no_buffer);
-                c.rx_errors.add(burst.errors);
+                count_lost(&self.counters, c, node, &burst);
             }
             if n != 0 {
                 c.rx_packets.add(n as u64);
@@ -361,6 +359,21 @@ impl Dispatcher {
         for tx in &mut self.tx {
             tx.close(&mut self.pool);
         }
+    }
+}
+
+/// Counts frames that were lost before they were packets.
+#[cold]
+fn count_lost(all: &WorkerCounters, c: &IfCounters, input: NodeId, burst: &RxBurst) {
+    c.rx_missed.add(burst.missed);
+    c.rx_no_buffer.add(burst.no_buffer);
+    c.rx_errors.add(burst.errors);
+    for (reason, n) in [
+        (DropReason::RxMissed, burst.missed),
+        (DropReason::RxNoBuffer, burst.no_buffer),
+        (DropReason::RxError, burst.errors),
+    ] {
+        all.drop_at(input, reason.code(), n);
     }
 }
 

@@ -303,7 +303,7 @@ fn no_error_about_what_the_router_says() {
     assert!(lab.send(1, &ping).is_empty());
     let c = &lab.harness.dispatcher.counters;
     assert_eq!((c.originated.get(), c.punted.get()), (1, 1));
-    assert_eq!(lab.drops(), [("ip4-icmp-error".into(), "no_route", 1)]);
+    assert_eq!(lab.drops(), [("ip4-lookup".into(), "no_route", 1)]);
     assert_eq!(c.interfaces[1].rx_drops.get(), 0);
 }
 

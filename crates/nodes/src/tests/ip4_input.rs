@@ -151,26 +151,33 @@ fn jumbo_packets_pass_in_chains() {
 #[test]
 fn impossible_sources_are_dropped() {
     let mut lab = Lab::new();
-    for src in [
-        [0, 0, 0, 0],
-        [0, 1, 2, 3],
-        [127, 0, 0, 1],
-        [224, 0, 0, 1],
-        [239, 255, 255, 255],
-        [240, 0, 0, 1],
-        [255, 255, 255, 255],
+    use DropReason as D;
+    for (src, reason) in [
+        ([0, 0, 0, 0], D::Ip4SourceUnspecified),
+        ([0, 1, 2, 3], D::Ip4SourceUnspecified),
+        ([127, 0, 0, 1], D::Ip4SourceLoopback),
+        ([224, 0, 0, 1], D::Ip4SourceMulticast),
+        ([239, 255, 255, 255], D::Ip4SourceMulticast),
+        ([240, 0, 0, 1], D::Ip4SourceClassE),
+        ([255, 255, 255, 254], D::Ip4SourceClassE),
+        ([255, 255, 255, 255], D::Ip4SourceBroadcast),
     ] {
-        let frame = between(src.into(), far4(2));
-        lab.expect_drop(1, &frame, DropReason::Ip4SourceInvalid);
+        lab.expect_drop(1, &between(src.into(), far4(2)), reason);
     }
 }
 
 #[test]
 fn impossible_destinations_are_dropped() {
     let mut lab = Lab::new();
-    for dst in [[0, 0, 0, 0], [0, 9, 9, 9], [127, 0, 0, 1], [240, 0, 0, 1]] {
-        let frame = between(host4(1), dst.into());
-        lab.expect_drop(1, &frame, DropReason::Ip4DestinationInvalid);
+    use DropReason as D;
+    for (dst, reason) in [
+        ([0, 0, 0, 0], D::Ip4DestinationUnspecified),
+        ([0, 9, 9, 9], D::Ip4DestinationUnspecified),
+        ([127, 0, 0, 1], D::Ip4DestinationLoopback),
+        ([240, 0, 0, 1], D::Ip4DestinationClassE),
+        ([255, 0, 0, 1], D::Ip4DestinationClassE),
+    ] {
+        lab.expect_drop(1, &between(host4(1), dst.into()), reason);
     }
 }
 

@@ -184,7 +184,7 @@ fn link_local_sources_do_not_leave_their_link() {
         .payload(&icmp6(1, BEYOND_SCOPE.1, 0, &frame[14..]))
         .build();
     lab.expect(1, &frame, 1, &expected);
-    assert_eq!(lab.harness.drops(DropReason::Ip6LinkLocal), 1);
+    assert_eq!(lab.harness.drops(DropReason::Ip6SourceLinkLocal), 1);
     // Back onto the same link they may go.
     let packet =
         |link: PacketBuilder, hops| link.ipv6(host_ll(1), far6(1)).ttl(hops).udp(1, 2).build();

@@ -93,17 +93,24 @@ fn jumbo_packets_pass_in_chains() {
 #[test]
 fn impossible_sources_are_dropped() {
     let mut lab = Lab::new();
-    for src in [LOOPBACK, NONE, ALL_NODES, "ff0e::1".parse().unwrap()] {
-        lab.expect_drop(1, &between(src, far6(3)), DropReason::Ip6SourceInvalid);
+    for (src, reason) in [
+        (LOOPBACK, DropReason::Ip6SourceLoopback),
+        (NONE, DropReason::Ip6SourceUnspecified),
+        (ALL_NODES, DropReason::Ip6SourceMulticast),
+        ("ff0e::1".parse().unwrap(), DropReason::Ip6SourceMulticast),
+    ] {
+        lab.expect_drop(1, &between(src, far6(3)), reason);
     }
 }
 
 #[test]
 fn impossible_destinations_are_dropped() {
     let mut lab = Lab::new();
-    for dst in [LOOPBACK, NONE] {
-        let frame = between(host6(1), dst);
-        lab.expect_drop(1, &frame, DropReason::Ip6DestinationInvalid);
+    for (dst, reason) in [
+        (LOOPBACK, DropReason::Ip6DestinationLoopback),
+        (NONE, DropReason::Ip6DestinationUnspecified),
+    ] {
+        lab.expect_drop(1, &between(host6(1), dst), reason);
     }
 }
 

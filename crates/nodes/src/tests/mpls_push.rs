@@ -138,7 +138,7 @@ fn a_link_local_source_enters_no_tunnel() {
         .build();
     let sent = lab.send(1, &frame);
     assert_eq!(sent.iter().map(|s| s.0).collect::<Vec<_>>(), [1]);
-    assert_eq!(lab.harness.drops(DropReason::Ip6LinkLocal), 1);
+    assert_eq!(lab.harness.drops(DropReason::Ip6SourceLinkLocal), 1);
 }
 
 #[test]

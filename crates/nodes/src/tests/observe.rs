@@ -183,7 +183,7 @@ fn a_trace_ends_with_the_reason_of_a_drop() {
 }
 
 #[test]
-fn a_trace_follows_the_error_made_of_a_packet() {
+fn a_trace_follows_both_a_packet_and_the_error_about_it() {
     let mut lab = Lab::new();
     trace_next(&mut lab, 1);
     lab.receive(1, &packet(to_router(1), 1), 1);
@@ -199,10 +199,12 @@ fn a_trace_follows_the_error_made_of_a_packet() {
             "ip4-rewrite",
             "ip4-icmp-error",
             "ip4-lookup",
-            "ip4-rewrite"
+            "ip4-rewrite",
+            "drop"
         ]
     );
     assert!(records[6].2.contains("10.0.1.1 -> 10.0.1.2"));
+    assert_eq!(records[8].2, "IPv4 TTL expired");
 }
 
 #[test]

@@ -90,8 +90,12 @@ fn ttl(rng: &mut Rng) -> u8 {
 }
 
 fn ip4(rng: &mut Rng, link: PacketBuilder) -> PacketBuilder {
+    let src = match rng.below(400) {
+        0 => Ipv4Addr::BROADCAST,
+        _ => source4(rng),
+    };
     let mut p = link
-        .ipv4(source4(rng), target4(rng))
+        .ipv4(src, target4(rng))
         .ttl(ttl(rng))
         .ident(rng.next() as u16);
     match rng.below(8) {
@@ -105,7 +109,11 @@ fn ip4(rng: &mut Rng, link: PacketBuilder) -> PacketBuilder {
 }
 
 fn ip6(rng: &mut Rng, link: PacketBuilder) -> PacketBuilder {
-    let mut p = link.ipv6(source6(rng), target6(rng)).ttl(ttl(rng));
+    let dst = match rng.below(400) {
+        0 => Ipv6Addr::LOCALHOST,
+        _ => target6(rng),
+    };
+    let mut p = link.ipv6(source6(rng), dst).ttl(ttl(rng));
     match rng.below(8) {
         0 => p = p.extension(IpProtocol::HOP_BY_HOP, &[5, 2, 0, 0, 1, 0]),
         1 => p = p.extension(IpProtocol::DESTINATION_OPTIONS, &[1, 4]),
