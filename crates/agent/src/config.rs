@@ -84,6 +84,9 @@ impl AgentConfig {
         within("max_age_ms", self.max_age_ms, Self::AGE_RANGE)?;
         let count = u32::try_from(self.collectors.len()).unwrap_or(u32::MAX);
         within("collectors", count, (0, Self::MAX_COLLECTORS as u32))?;
+        if self.election.rules.len() > Election::MAX_RULES {
+            return Err(ConfigError::Rules(self.election.rules.len()));
+        }
         if self
             .agent_address
             .is_some_and(|a| a.is_unspecified() || a.is_multicast())

@@ -8,6 +8,7 @@
 //! - [`AgentThread`]: runs an agent on a thread of its own and is the handle that control holds.
 //! - [`Router`]: all that the agent asks of the router. It knows no forwarding table and no interface type.
 //! - [`Transport`]: where datagrams go; [`UdpTransport`] is the real one.
+//! - [`discover`]: collectors that the DNS names.
 //! - [`host`]: counters of the machine, read from `/proc` and `/sys`.
 //! - [`elect`]: which address the agent calls its own when nobody said.
 //!
@@ -16,6 +17,7 @@
 mod agent;
 mod collector_config;
 mod config;
+pub mod discover;
 pub mod elect;
 mod flow;
 pub mod host;
