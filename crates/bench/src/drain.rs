@@ -1,5 +1,5 @@
-//! A consumer of samples that sleeps as the agent does: a quarter of a millisecond after it found some,
-//! ever longer, up to ten milliseconds, when there are none.
+//! A consumer of samples that sleeps as the agent does: a millisecond after it found some, ever
+//! longer, up to ten milliseconds, when there are none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use parshall_sample::SampleSlot;
 
 use crate::BenchError;
 
-const SHORTEST_SLEEP: Duration = Duration::from_micros(250);
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 
 /// One thread that takes samples out of all rings given to it. It ends when this is dropped.

@@ -52,18 +52,18 @@ pub trait WideNode: Send + 'static {
     /// inlined is compiled for the level.
     fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch;
 
-    /// As [`Node::pass`]; to be `#[inline(always)]` too.
+    /// Whether the node has a [`pass`](Self::pass) of its own: others need none at each level.
+    const IN_PASSING: bool = false;
+
+    /// As [`Node::pass`], and `#[inline(always)]` too.
     #[inline(always)]
     fn pass<I: Isa>(
         &mut self,
-        cx: &mut Ctx<'_>,
+        _cx: &mut Ctx<'_>,
         _rx_if: u32,
         _passed: u64,
-        frame: Option<&mut Frame>,
+        _frame: Option<&mut Frame>,
     ) -> u64 {
-        if let Some(frame) = frame {
-            self.process::<I>(cx, frame);
-        }
         0
     }
 
@@ -105,6 +105,14 @@ pub fn has_v4() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
+/// What [`Node::pass`] does by itself: shows the frame, lends nothing.
+fn unlent(node: &mut dyn Node, cx: &mut Ctx<'_>, frame: Option<&mut Frame>) -> u64 {
+    if let Some(frame) = frame {
+        node.process(cx, frame);
+    }
+    0
+}
+
 /// A node at one level; made by [`wide`] only, which has asked the CPU.
 struct Wide<N, I>(N, PhantomData<I>);
 
@@ -119,7 +127,10 @@ impl<N: WideNode> Node for Wide<N, Base> {
         passed: u64,
         frame: Option<&mut Frame>,
     ) -> u64 {
-        self.0.pass::<Base>(cx, rx_if, passed, frame)
+        if N::IN_PASSING {
+            return self.0.pass::<Base>(cx, rx_if, passed, frame);
+        }
+        unlent(self, cx, frame)
     }
     fn message(&mut self, cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
         self.0.message(cx, message);
@@ -155,8 +166,11 @@ macro_rules! at_level {
                 ) -> u64 {
                     n.pass::<$level>(cx, i, p, f)
                 }
-                // SAFETY: as in `process`.
-                unsafe { body(&mut self.0, cx, rx_if, passed, frame) }
+                if N::IN_PASSING {
+                    // SAFETY: as in `process`.
+                    return unsafe { body(&mut self.0, cx, rx_if, passed, frame) };
+                }
+                unlent(self, cx, frame)
             }
             fn message(&mut self, cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
                 self.0.message(cx, message);

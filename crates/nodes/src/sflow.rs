@@ -139,6 +139,8 @@ pub(crate) fn copy_header(
 }
 
 impl WideNode for Sflow {
+    const IN_PASSING: bool = true;
+
     #[inline(always)]
     fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         if frame.rx_if != IF_MIXED {
