@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parshall_ring::Consumer;
-use parshall_sample::SampleSlot;
+use parshall_sample::{Direction, SampleSlot};
 use parshall_sflow_wire::{CounterRecord, CounterSampleHead, DataSource, Interface, SampleToSend};
 
 use crate::config::{AgentConfig, ConfigError};
@@ -15,7 +15,7 @@ use crate::flow::{self, FlowContext};
 use crate::host::HostSource;
 use crate::interface::{self, Interfaces, LOOKAHEAD};
 use crate::outbox::{Outbox, Sender};
-use crate::router::{IfReport, Router};
+use crate::router::{IfReport, RouteInfo, Router};
 use crate::status::{AgentStatus, RingStatus};
 use crate::transport::Transport;
 
@@ -75,6 +75,8 @@ struct Exporter {
     interfaces: Interfaces,
     /// When the list of interfaces was read last.
     refreshed: Option<u64>,
+    /// What the router called its list of interfaces then.
+    generation: u64,
     /// Counts the calls that drain the rings.
     round: u64,
     flow_samples: u64,
@@ -118,6 +120,7 @@ impl Agent {
                 outbox: Outbox::new(sender, config.max_datagram, age(&config)),
                 interfaces: Interfaces::new(seconds(config.polling_interval), seed),
                 refreshed: None,
+                generation: 0,
                 round: 0,
                 flow_samples: 0,
                 counter_samples: 0,
@@ -200,6 +203,7 @@ impl Agent {
     /// means that more is waiting already. Samples do not announce themselves: come earlier to look for them.
     pub fn poll(&mut self, now: u64) -> u64 {
         let transport_due = self.exporter.transport.tick(now);
+        self.exporter.follow(now);
         let more = self.drain(now);
         self.exporter.report_counters(now);
         self.report_host(now);
@@ -222,13 +226,18 @@ impl Agent {
         .fold(u64::MAX, u64::min)
     }
 
-    /// Sends all that is left: what lies in the rings now, and datagrams that are not full.
-    pub fn finish(&mut self, now: u64) {
+    /// Takes what lies in the rings now, so that none of it is left when an interface changes or goes.
+    pub fn empty(&mut self, now: u64) {
         self.exporter.round += 1;
         for ring in &mut self.rings {
             let waiting = ring.consumer.len();
             self.drained += ring.take(waiting, now, &mut self.exporter) as u64;
         }
+    }
+
+    /// Sends all that is left: what lies in the rings now, and datagrams that are not full.
+    pub fn finish(&mut self, now: u64) {
+        self.empty(now);
         let e = &mut self.exporter;
         e.outbox.flush(now, e.transport.as_mut());
     }
@@ -351,9 +360,23 @@ impl Ring {
 }
 
 impl Exporter {
-    /// Reads the list of interfaces.
+    /// Reads the list of interfaces if it is another one than before.
+    fn follow(&mut self, now: u64) {
+        if self.refreshed.is_some() && self.router.generation() != self.generation {
+            self.refresh(now);
+        }
+    }
+
+    /// Reads the list of interfaces. When one of them is numbered anew, what was gathered under the old numbers is sent
+    /// first, and all sequences start again: no datagram has numbers of two kinds.
     fn refresh(&mut self, now: u64) -> Vec<IfReport> {
+        // Read first: if the list changes in between, it is read again.
+        self.generation = self.router.generation();
         let reports = self.router.interfaces();
+        if self.interfaces.are_renumbered(&reports) {
+            self.outbox.flush(now, self.transport.as_mut());
+            self.interfaces.restart();
+        }
         self.interfaces.update(now, &reports);
         self.refreshed = Some(now);
         reports
@@ -363,27 +386,31 @@ impl Exporter {
     #[inline]
     fn export(&mut self, now: u64, slot: &SampleSlot) {
         let from_router = slot.rx_if == NO_INTERFACE;
-        let at = if from_router { slot.tx_if } else { slot.rx_if };
+        let at = match slot.direction {
+            Direction::Rx if !from_router => slot.rx_if,
+            _ => slot.tx_if,
+        };
         if self.interfaces.get_mut(at).is_none()
             && self.refreshed.is_none_or(|r| r + REFRESH_UNKNOWN <= now)
         {
             self.refresh(now);
         }
-        let route = self.router.resolve(flow::header(slot), slot.rx_if);
+        let route = self.route(slot);
         let output = match self.interfaces.exported(slot.tx_if) {
-            0 => route.map_or(Interface::UNKNOWN, |r| flow::interface(r.out_if)),
+            0 => route.map_or(Interface::UNKNOWN, |r| self.leaves_by(r.out_if)),
             known => Interface::index(known),
         };
+        let came_by = self.interfaces.exported(slot.rx_if);
         let Some(i) = self.interfaces.get_mut(at) else {
             self.orphans += 1;
             return;
         };
         let (sequence, pool, drops) = i.next_flow(at, self.round, self.router.as_ref());
-        let source = i.if_index;
+        let source = i.source();
         let input = if from_router {
             Interface::INTERNAL
         } else {
-            Interface::index(source)
+            flow::interface(came_by)
         };
         let context = FlowContext {
             sequence,
@@ -402,6 +429,25 @@ impl Exporter {
         }
     }
 
+    /// Where the router sends a sampled packet. One on its way out has its new headers already: what a lookup makes of
+    /// those counts only where it leads the same way, and labels that were pushed are not the router's own.
+    fn route(&self, slot: &SampleSlot) -> Option<RouteInfo> {
+        let header = flow::header(slot);
+        if slot.direction == Direction::Tx && flow::is_labelled(header) {
+            return None;
+        }
+        let route = self.router.resolve(header, slot.rx_if)?;
+        (slot.direction == Direction::Rx || route.out_if == slot.tx_if).then_some(route)
+    }
+
+    /// The interface that a route leads out by, as collectors know it.
+    fn leaves_by(&self, out_if: u32) -> Interface {
+        match out_if {
+            RouteInfo::INTERNAL => Interface::INTERNAL,
+            index => flow::interface(self.interfaces.exported(index)),
+        }
+    }
+
     /// Sends the counters of every interface that is due, and keeps the list of interfaces fresh.
     fn report_counters(&mut self, now: u64) {
         let stale = self.refreshed.is_none_or(|at| at + REFRESH <= now);
@@ -412,7 +458,7 @@ impl Exporter {
             let Some(i) = self.interfaces.take_due(report.index, now) else {
                 continue;
             };
-            let source = DataSource::interface(i.if_index);
+            let source = i.source();
             let head = CounterSampleHead {
                 sequence: i.next_counters(&report.totals),
                 source,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use parshall_sample::SampleSlot;
@@ -20,6 +21,7 @@ pub struct FakeRouter {
     pub interfaces: Mutex<Vec<IfReport>>,
     pub pools: Mutex<HashMap<u32, (u64, u64)>>,
     pub route: Mutex<Option<RouteInfo>>,
+    pub generation: AtomicU64,
 }
 
 impl FakeRouter {
@@ -60,6 +62,9 @@ impl Router for FakeRouter {
             .get(&if_index)
             .copied()
             .unwrap_or_default()
+    }
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 }
 

@@ -21,8 +21,8 @@ const UNKNOWN: u32 = u32::MAX;
 pub struct FlowContext {
     /// Number of the sample within its source.
     pub sequence: u32,
-    /// Exported ifIndex it is counted at.
-    pub source: u32,
+    /// Who it is counted at.
+    pub source: DataSource,
     /// Packets that could have been sampled, wrapped.
     pub pool: u32,
     /// Samples lost, wrapped.
@@ -41,7 +41,7 @@ pub fn push(b: &mut DatagramBuilder, slot: &SampleSlot, c: &FlowContext) -> Resu
     let header = header(slot);
     let head = FlowSampleHead {
         sequence: c.sequence,
-        source: DataSource::interface(c.source),
+        source: c.source,
         rate: slot.rate,
         pool: c.pool,
         drops: c.drops,
@@ -63,6 +63,11 @@ pub fn push(b: &mut DatagramBuilder, slot: &SampleSlot, c: &FlowContext) -> Resu
 /// The header bytes in a slot.
 pub fn header(slot: &SampleSlot) -> &[u8] {
     &slot.header[..usize::from(slot.header_len).min(MAX_HEADER)]
+}
+
+/// Whether a frame carries MPLS labels, unicast or multicast (RFC 3032 section 5, RFC 5332).
+pub fn is_labelled(header: &[u8]) -> bool {
+    matches!(header.get(12..14), Some([0x88, 0x47 | 0x48]))
 }
 
 /// The interface a packet leaves by, as sFlow numbers it.
@@ -149,7 +154,7 @@ mod tests {
         slot.header[12..18].copy_from_slice(&[0x81, 0x00, 0x20, 0x0A, 0x08, 0x00]);
         let context = FlowContext {
             sequence: 1,
-            source: 7,
+            source: DataSource::interface(7),
             pool: 5000,
             drops: 2,
             input: Interface::index(7),

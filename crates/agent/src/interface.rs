@@ -2,8 +2,8 @@
 
 use parshall_counters::IfTotals;
 use parshall_device::Duplex;
-use parshall_sflow_wire::CounterRecord;
 use parshall_sflow_wire::record::{EthernetCounters, IfCounters, PortName};
+use parshall_sflow_wire::{CounterRecord, DataSource};
 
 use crate::host::cut;
 use crate::router::{IfReport, Router};
@@ -21,6 +21,7 @@ pub const LOOKAHEAD: u64 = 20_000_000;
 pub struct Interface {
     /// Exported ifIndex.
     pub if_index: u32,
+    incarnation: u64,
     flow_sequence: u32,
     counter_sequence: u32,
     pool: (u64, u64),
@@ -33,9 +34,10 @@ pub struct Interface {
 }
 
 impl Interface {
-    fn new(if_index: u32) -> Interface {
+    fn new(if_index: u32, incarnation: u64) -> Interface {
         Interface {
             if_index,
+            incarnation,
             flow_sequence: 0,
             counter_sequence: 0,
             pool: (0, 0),
@@ -44,6 +46,12 @@ impl Interface {
             due: None,
             seen: true,
         }
+    }
+
+    /// Who its samples are of. A sub-interface is a source like any other: it has an ifIndex of its own (sFlow
+    /// Version 5, section 4.2.1), so there is one class for all.
+    pub fn source(&self) -> DataSource {
+        DataSource::interface(self.if_index)
     }
 
     /// The number of the next flow sample, and pool and drops with it. The router is asked once a round, which is a
@@ -123,6 +131,14 @@ impl Interfaces {
         }
     }
 
+    /// Whether an interface that is known has another exported ifIndex in `reports`, though it is the same one.
+    pub fn are_renumbered(&self, reports: &[IfReport]) -> bool {
+        let known = |r: &IfReport| self.slots.get(r.index as usize)?.as_ref();
+        reports.iter().any(|r| {
+            known(r).is_some_and(|i| i.incarnation == r.incarnation && i.if_index != r.if_index)
+        })
+    }
+
     /// Takes in which interfaces there are.
     pub fn update(&mut self, now: u64, reports: &[IfReport]) {
         self.slots.iter_mut().flatten().for_each(|i| i.seen = false);
@@ -131,11 +147,9 @@ impl Interfaces {
             if self.slots.len() <= at {
                 self.slots.resize_with(at + 1, || None);
             }
-            let fresh = self.slots[at]
-                .as_ref()
-                .is_none_or(|i| i.if_index != r.if_index);
-            if fresh {
-                self.slots[at] = Some(Interface::new(r.if_index));
+            let same = |i: &Interface| (i.if_index, i.incarnation) == (r.if_index, r.incarnation);
+            if !self.slots[at].as_ref().is_some_and(same) {
+                self.slots[at] = Some(Interface::new(r.if_index, r.incarnation));
             }
             let Some(i) = &mut self.slots[at] else {
                 continue;
@@ -308,6 +322,14 @@ mod tests {
         assert_eq!(t.get_mut(3).unwrap().next_counters(&IfTotals::default()), 2);
         t.update(0, &[report(3, 31)]);
         assert_eq!(t.get_mut(3).unwrap().next_counters(&IfTotals::default()), 1);
+        // The same number, but another interface: made between two looks.
+        let again = IfReport {
+            incarnation: 9,
+            ..report(3, 31)
+        };
+        assert!(!t.are_renumbered(std::slice::from_ref(&again)));
+        t.update(0, &[again]);
+        assert_eq!(t.get_mut(3).unwrap().next_counters(&IfTotals::default()), 1);
         t.update(0, &[]);
         assert!(t.get_mut(3).is_none());
         assert_eq!((t.exported(3), t.exported(999)), (0, 0));
@@ -317,7 +339,7 @@ mod tests {
 
     #[test]
     fn cleared_counters_restart_the_sequence() {
-        let mut i = Interface::new(1);
+        let mut i = Interface::new(1, 0);
         let totals = |rx_packets| IfTotals {
             rx_packets,
             ..IfTotals::default()

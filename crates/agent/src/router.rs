@@ -16,9 +16,29 @@ pub trait Router: Send + Sync {
     /// has no route for it or does not route it.
     fn resolve(&self, header: &[u8], rx_if: u32) -> Option<RouteInfo>;
 
-    /// Packets that passed the sampler of interface `if_index` and samples lost there for want of room, since the
-    /// interface was made. Neither ever falls, unless the counters are cleared.
+    /// Packets that passed the samplers of interface `if_index`, those of both directions together, and samples lost
+    /// there for want of room, since the interface was made. Neither ever falls, unless the counters are cleared.
     fn pool(&self, if_index: u32) -> (u64, u64);
+
+    /// Grows whenever an interface comes, goes or is numbered anew, so that the list need not be read to know it.
+    fn generation(&self) -> u64 {
+        0
+    }
+
+    /// Drops that the workers did not show the agent, in all; never falls.
+    fn suppressed_drops(&self) -> u64 {
+        0
+    }
+
+    /// Name of a slot of the router's graph (a node, or the transmit queues of an interface): where a packet was lost.
+    fn slot_name(&self, _slot: u16) -> Option<String> {
+        None
+    }
+
+    /// A time of the workers' monotonic clock in nanoseconds since 1970, where a wall clock is at hand.
+    fn unix_ns(&self, _monotonic_ns: u64) -> Option<u64> {
+        None
+    }
 
     /// The router's own addresses, as candidates for the agent address besides those of the host.
     fn addresses(&self) -> Vec<Candidate> {
@@ -33,6 +53,8 @@ pub struct IfReport {
     pub index: u32,
     /// The exported ifIndex, stable over restarts.
     pub if_index: u32,
+    /// Tells it from interfaces that had its number before: each that is made gets another one.
+    pub incarnation: u64,
     /// Name.
     pub name: String,
     /// Bits per second, 0 = unknown.
@@ -56,7 +78,8 @@ pub struct IfReport {
 /// What the router would do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteInfo {
-    /// Exported ifIndex it leaves by; 0 = not known, [`RouteInfo::INTERNAL`] = the router itself is the destination.
+    /// Interface it leaves by, as the router numbers it; 0 = not known, [`RouteInfo::INTERNAL`] = the router itself is
+    /// the destination. The agent translates it, so that one datagram never has numbers of two kinds.
     pub out_if: u32,
     /// Next hop; the unspecified address = none (connected) or not known.
     pub next_hop: IpAddr,

@@ -29,6 +29,9 @@ impl Flags {
     pub const TRACED: Flags = Flags(1 << 1);
     /// The router itself made this packet; it was not received.
     pub const ORIGINATED: Flags = Flags(1 << 2);
+    /// It waited for a neighbour. The second word of [`Meta::scratch`] says since when, until a node has another
+    /// use for it.
+    pub const HELD: Flags = Flags(1 << 3);
 
     /// Whether every bit of `other` is set.
     #[inline(always)]

@@ -262,6 +262,7 @@ impl parshall_agent::Router for View {
             .map(|p| IfReport {
                 index: p.index,
                 if_index: p.index,
+                incarnation: 0,
                 name: p.name.clone(),
                 speed: p.speed,
                 duplex: p.duplex,

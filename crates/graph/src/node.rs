@@ -46,7 +46,8 @@ pub struct NodeSpec {
     pub by_interface: bool,
     /// A feature that lets every packet of every frame continue, whatever it does: a frame of one
     /// interface that comes from a device is shown to it in passing, without a stop of its own, and only
-    /// if it has not said that it need not see it ([`Node::pass`]).
+    /// if it has not said that it need not see it ([`Node::pass`]). On an arc of [`Side::Tx`](crate::Side::Tx) it is
+    /// shown every frame for one interface.
     pub in_passing: bool,
     /// Packets that it drops were given up by another node, which wrote reason and its own number
     /// ([`Ctx::give_up`]): that one is counted as the dropper.
@@ -176,6 +177,8 @@ pub struct Ctx<'a> {
     pub rcu: &'a Reader,
     /// Monotonic time in ns, taken once a turn of the loop.
     pub now: u64,
+    /// The time-stamp counter when `now` was taken: what has passed since is the difference to it.
+    pub turn_tsc: u64,
     /// The node itself.
     pub node: NodeId,
     pub(crate) emitted: &'a mut Vec<(u16, BufferIndex)>,

@@ -6,7 +6,7 @@
 //! A released packet usually goes through the lookup again, for routes may have changed. A packet that got
 //! or lost a label has no way back there: it goes on along its adjacency.
 
-use parshall_buffer::{BufferIndex, Flags, IF_NONE};
+use parshall_buffer::{BufferIndex, Flags, IF_NONE, Meta};
 use parshall_counters::DropReason;
 use parshall_fib::{Dpo, DpoKind, LinkType};
 use parshall_graph::{Ctx, DROP};
@@ -64,6 +64,25 @@ fn link(shared: &Shared, cx: &Ctx<'_>, b: BufferIndex) -> Option<LinkType> {
     }
     let adj = shared.adjacencies.get(dpo.index(), cx.rcu)?;
     Some(adj.link())
+}
+
+/// Writes down when a packet began to wait: in the second scratch word, which the nodes that a released packet
+/// goes through have no use for.
+pub fn note_arrival(m: &mut Meta, now: u64) {
+    if !m.flags.has(Flags::HELD) {
+        m.flags.set(Flags::HELD);
+        m.scratch[1] = micros(now);
+    }
+}
+
+/// How long ago, in ns, a packet with [`Flags::HELD`] began to wait.
+pub fn waited(m: &Meta, now: u64) -> u64 {
+    u64::from(micros(now).wrapping_sub(m.scratch[1])) * 1000
+}
+
+/// Microseconds, of which 32 bits last for more than an hour; a packet waits for seconds.
+fn micros(now: u64) -> u32 {
+    (now / 1000) as u32
 }
 
 /// Sends a held packet on; its scratch word has the way. `same` says whether its adjacency, if it has one,

@@ -18,7 +18,7 @@ use parshall_ring::Producer;
 
 use crate::event::{Event, HoldMessage};
 use crate::family::Family;
-use crate::hold::{Hold, give_up, resume, way_on};
+use crate::hold::{Hold, give_up, note_arrival, resume, way_on};
 use crate::state::Shared;
 use crate::trace::{format_ip4, format_ip6};
 
@@ -75,6 +75,7 @@ impl<F: Family> IpNeighbor<F> {
         if !offered.kept {
             return cx.drop_packet(i, b, DropReason::NeighborQueueFull);
         }
+        note_arrival(cx.pool.meta_mut(b), cx.now);
         cx.counters.held.add(1);
         cx.next[i] = CONSUMED;
     }

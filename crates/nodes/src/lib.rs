@@ -39,6 +39,7 @@ mod parts;
 mod rewrite;
 mod sflow;
 mod sflow_drop;
+mod sflow_tx;
 pub mod state;
 mod trace;
 
@@ -60,6 +61,7 @@ pub use event::{Event, HoldMessage};
 pub use flow_hash::{flow_hash4, flow_hash6};
 pub use sflow::SflowSettings;
 pub use sflow_drop::DropSettings;
+pub use sflow_tx::SflowTxSettings;
 pub use state::{IfAddresses, IfTable, IfView, Shared, TableLimits, if_flags};
 
 /// Samples that wait for the agent at most, per worker.
@@ -114,6 +116,8 @@ pub struct NodeOutputs {
     pub samples: Consumer<SampleSlot>,
     /// Dropped packets.
     pub drops: Consumer<DropSlot>,
+    /// Samples of packets that are sent: a ring of their own, since a ring has one writer.
+    pub tx_samples: Consumer<SampleSlot>,
     /// Captured packets, one ring per capture point.
     pub captures: Vec<Consumer<CaptureSlot>>,
 }
@@ -127,6 +131,7 @@ struct Build<'a> {
     captures: Vec<Consumer<CaptureSlot>>,
     samples: Option<Consumer<SampleSlot>>,
     drops: Option<Consumer<DropSlot>>,
+    tx_samples: Option<Consumer<SampleSlot>>,
 }
 
 impl Build<'_> {
@@ -149,6 +154,12 @@ impl Build<'_> {
         let (p, c) = ring(SAMPLE_RING);
         self.samples = Some(c);
         wide(sflow::Sflow::new(self.interfaces, p, self.seed))
+    }
+    fn sflow_output(&mut self) -> Box<dyn Node> {
+        let (p, c) = ring(SAMPLE_RING);
+        self.tx_samples = Some(c);
+        let (interfaces, seed) = (self.interfaces, self.seed);
+        Box::new(sflow_tx::SflowOutput::new(interfaces, p, seed))
     }
 }
 
@@ -231,6 +242,7 @@ const NODES: &[(NodeSpec, Make)] = &[
     (interface_output::SPEC, |_| {
         Box::new(interface_output::InterfaceOutput)
     }),
+    (sflow_tx::SPEC, |b| b.sflow_output()),
     (capture::TX, |b| b.capture(CapturePoint::Tx)),
     (sflow_drop::SPEC, |b| b.sflow_drop()),
     (capture::DROPPED, |b| b.capture(CapturePoint::Drop)),
@@ -262,6 +274,7 @@ pub fn build(shared: &Arc<Shared>, limits: Limits, seed: u64) -> (Vec<NamedNode>
         captures: Vec::new(),
         samples: None,
         drops: None,
+        tx_samples: None,
     };
     let nodes = NODES
         .iter()
@@ -269,12 +282,14 @@ pub fn build(shared: &Arc<Shared>, limits: Limits, seed: u64) -> (Vec<NamedNode>
         .collect();
     let samples = b.samples.unwrap_or_else(|| ring(1).1);
     let drops = b.drops.unwrap_or_else(|| ring(1).1);
+    let tx_samples = b.tx_samples.unwrap_or_else(|| ring(1).1);
     (
         nodes,
         NodeOutputs {
             events: b.events,
             samples,
             drops,
+            tx_samples,
             captures: b.captures,
         },
     )

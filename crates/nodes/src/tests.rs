@@ -19,3 +19,4 @@ mod mpls_push;
 mod ndisc;
 mod observe;
 mod sflow;
+mod sflow_tx;

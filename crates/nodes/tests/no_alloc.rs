@@ -16,7 +16,7 @@ use lab::*;
 use parshall_buffer::{BufferIndex, Frame, Pool};
 use parshall_device::{RxBurst, RxQueue, TxBurst, TxQueue};
 use parshall_fib::{Dpo, DpoKind, Payload, TtlMode};
-use parshall_nodes::SflowSettings;
+use parshall_nodes::{SflowSettings, SflowTxSettings};
 use parshall_wire::{ArpRepr, MacAddr, PacketBuilder};
 
 thread_local! {
@@ -168,6 +168,15 @@ fn a_cross_connect_with_sampling() {
         header_bytes: 128,
     };
     lab.tell("sflow", settings);
+    lab.graph.set_feature("sflow-output", 2, true).unwrap();
+    let sending = SflowTxSettings {
+        sampling: SflowSettings {
+            if_index: 2,
+            ..settings
+        },
+        queue: 0,
+    };
+    lab.tell("sflow-output", sending);
     let frames = vec![to_router(1).payload_len(50).build()];
     assert_eq!(run(lab, frames, VECTORS), PACKETS);
 }

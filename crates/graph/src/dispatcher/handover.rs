@@ -136,7 +136,11 @@ impl Dispatcher {
         }
         let common = if by_tx { frame.tx_if } else { frame.rx_if };
         if common != IF_MIXED {
-            return self.deliver(self.step(place, common, active), frame);
+            let mut to = self.step(place, common, active);
+            if by_tx && active {
+                to = self.pass_out(to, common, &mut frame);
+            }
+            return self.deliver(to, frame);
         }
         let n = frame.len();
         let mut at = 0;
@@ -147,13 +151,16 @@ impl Dispatcher {
                 .iter()
                 .position(|&b| self.interface_of(b, by_tx) != interface)
                 .unwrap_or(n - at);
-            let to = self.step(place, interface, active);
+            let mut to = self.step(place, interface, active);
             if at == 0 && run == n {
                 *(if by_tx {
                     &mut frame.tx_if
                 } else {
                     &mut frame.rx_if
                 }) = interface;
+                if by_tx && active {
+                    to = self.pass_out(to, interface, &mut frame);
+                }
                 return self.deliver(to, frame);
             }
             let (rx, tx) = if by_tx {

@@ -6,6 +6,7 @@
 
 mod departure;
 mod handover;
+mod outlet;
 mod passage;
 mod tracing;
 
@@ -79,6 +80,8 @@ pub struct Dispatcher {
     trace_left: Vec<u32>,
     trace_id: u32,
     last_tsc: u64,
+    /// The time-stamp counter when this turn began.
+    turn_tsc: u64,
 }
 
 impl Dispatcher {
@@ -138,6 +141,7 @@ impl Dispatcher {
             trace_left: vec![0; graph.specs().len()],
             trace_id: 0,
             last_tsc: tsc(),
+            turn_tsc: tsc(),
             graph,
         };
         Ok((dispatcher, trace_out))
@@ -162,6 +166,7 @@ impl Dispatcher {
     pub fn turn(&mut self, now: u64) -> usize {
         self.now = now;
         self.last_tsc = tsc();
+        self.turn_tsc = self.last_tsc;
         if self.pool.available() < FRAME_SIZE {
             self.flush_tx();
         }
@@ -325,6 +330,7 @@ impl Dispatcher {
             counters: &self.counters,
             rcu: &self.reader,
             now: self.now,
+            turn_tsc: self.turn_tsc,
             node: id,
             emitted: &mut self.emitted,
         };

@@ -10,8 +10,8 @@ use parshall_fib::{
 use parshall_graph::harness::{Harness, Sent};
 use parshall_graph::{Graph, Limits};
 use parshall_nodes::{
-    Event, HoldMessage, IfAddresses, IfTable, IfView, NodeOutputs, SflowSettings, Shared,
-    TableLimits, build, graph, if_flags,
+    Event, HoldMessage, IfAddresses, IfTable, IfView, NodeOutputs, SflowSettings, SflowTxSettings,
+    Shared, TableLimits, build, graph, if_flags,
 };
 
 use crate::corpus::{frames, router_mac, router4, router6};
@@ -128,7 +128,7 @@ impl World {
         // Nobody can send on interface 9 now.
         self.harness.set_up(9, false);
         for n in 1..INTERFACES {
-            for feature in ["sflow", "pcap-rx", "pcap-tx", "pcap-drop"] {
+            for feature in ["sflow", "sflow-output", "pcap-rx", "pcap-tx", "pcap-drop"] {
                 let on = self.rng.one_in(4);
                 self.graph.set_feature(feature, n, on).unwrap();
             }
@@ -138,6 +138,11 @@ impl World {
                 header_bytes: 128,
             };
             self.message("sflow", &mut settings);
+            let mut sending = SflowTxSettings {
+                sampling: settings,
+                queue: 0,
+            };
+            self.message("sflow-output", &mut sending);
         }
     }
 
