@@ -7,10 +7,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parshall_ring::Consumer;
-use parshall_sample::{Direction, SampleSlot};
+use parshall_sample::{Direction, DropSlot, SampleSlot};
 use parshall_sflow_wire::{CounterRecord, CounterSampleHead, DataSource, Interface, SampleToSend};
 
 use crate::config::{AgentConfig, ConfigError};
+use crate::discard::{self, Discards};
 use crate::flow::{self, FlowContext};
 use crate::host::HostSource;
 use crate::interface::{self, Interfaces, LOOKAHEAD};
@@ -57,6 +58,7 @@ pub struct Agent {
     host_sequence: u32,
     host_due: u64,
     host_samples: u64,
+    discards: Discards,
     exporter: Exporter,
 }
 
@@ -114,6 +116,7 @@ impl Agent {
             host_sequence: 0,
             host_due: u64::MAX,
             host_samples: 0,
+            discards: Discards::new(config.drop_limit),
             exporter: Exporter {
                 router,
                 transport,
@@ -154,10 +157,14 @@ impl Agent {
                 started: now,
             });
             e.interfaces.restart();
+            self.discards.restart(e.router.as_ref());
             self.host_sequence = 0;
         }
         // Interfaces that just lost their place in the schedule get a new one at the next call.
         e.refreshed = None;
+        if config.drop_limit != self.config.drop_limit {
+            self.discards.set_limit(config.drop_limit);
+        }
         let host_changed = config.host_interval != self.config.host_interval;
         self.config = config;
         if host_changed {
@@ -185,6 +192,11 @@ impl Agent {
         });
     }
 
+    /// Adds workers' rings of dropped packets.
+    pub fn add_drop_rings(&mut self, rings: Vec<Consumer<DropSlot>>) {
+        self.discards.add_rings(rings);
+    }
+
     /// Takes what is left in the rings under the number `source`, and lets go of them.
     pub fn remove_source(&mut self, source: u32, now: u64) {
         let (gone, kept) = std::mem::take(&mut self.rings)
@@ -205,7 +217,9 @@ impl Agent {
         let transport_due = self.exporter.transport.tick(now);
         self.exporter.follow(now);
         let more = self.drain(now);
-        self.exporter.report_counters(now);
+        self.discards.drain(now);
+        self.exporter.report_counters(now, &mut self.discards);
+        self.exporter.report_discards(now, &mut self.discards);
         self.report_host(now);
         let e = &mut self.exporter;
         e.outbox.send_full(now, e.transport.as_mut());
@@ -217,6 +231,7 @@ impl Agent {
         let host = self.host_due.saturating_sub(LOOKAHEAD);
         [
             transport_due,
+            self.discards.due(),
             e.outbox.due(),
             e.interfaces.due(),
             host,
@@ -238,6 +253,8 @@ impl Agent {
     /// Sends all that is left: what lies in the rings now, and datagrams that are not full.
     pub fn finish(&mut self, now: u64) {
         self.empty(now);
+        self.discards.drain(now);
+        self.exporter.report_discards(now, &mut self.discards);
         let e = &mut self.exporter;
         e.outbox.flush(now, e.transport.as_mut());
     }
@@ -263,6 +280,7 @@ impl Agent {
             host_samples: self.host_samples,
             orphans: e.orphans,
             oversize: e.oversize,
+            discards: self.discards.status(e.router.as_ref()),
             rings: self.rings.iter_mut().map(Ring::status).collect(),
             collectors: e.transport.status(now),
         }
@@ -448,13 +466,31 @@ impl Exporter {
         }
     }
 
+    /// Sends samples of dropped packets as far as their limit lets them through.
+    fn report_discards(&mut self, now: u64, discards: &mut Discards) {
+        while let Some(slot) = discards.next(now) {
+            // 0 where there is no such interface: not known.
+            let ends = [slot.rx_if, slot.tx_if].map(|i| self.interfaces.exported(i));
+            let router = self.router.clone();
+            let head = discards.head(&slot, (ends[0], ends[1]), router.as_ref());
+            match self.outbox.push(now, self.transport.as_mut(), |b| {
+                discard::push(b, &head, &slot, router.as_ref())
+            }) {
+                Ok(()) => discards.sent(&slot),
+                Err(_) => self.oversize += 1,
+            }
+        }
+    }
+
     /// Sends the counters of every interface that is due, and keeps the list of interfaces fresh.
-    fn report_counters(&mut self, now: u64) {
+    fn report_counters(&mut self, now: u64, discards: &mut Discards) {
         let stale = self.refreshed.is_none_or(|at| at + REFRESH <= now);
         if !stale && self.interfaces.due() > now {
             return;
         }
-        for report in self.refresh(now) {
+        let reports = self.refresh(now);
+        discards.observe(now, &reports);
+        for report in reports {
             let Some(i) = self.interfaces.take_due(report.index, now) else {
                 continue;
             };

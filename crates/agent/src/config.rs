@@ -29,6 +29,8 @@ pub struct AgentConfig {
     pub max_datagram: u32,
     /// Milliseconds that a sample may wait for its datagram to fill.
     pub max_age_ms: u32,
+    /// Dropped packets reported a second at most, 0 = none.
+    pub drop_limit: u32,
 }
 
 impl Default for AgentConfig {
@@ -42,6 +44,7 @@ impl Default for AgentConfig {
             host_interval: 30,
             max_datagram: 1400,
             max_age_ms: 1000,
+            drop_limit: 0,
         }
     }
 }
@@ -54,6 +57,8 @@ impl AgentConfig {
     pub const DATAGRAM_RANGE: (u32, u32) = (600, 9000);
     /// Range of [`max_age_ms`](Self::max_age_ms); sFlow allows a second.
     pub const AGE_RANGE: (u32, u32) = (10, 1000);
+    /// Largest [`drop_limit`](Self::drop_limit).
+    pub const MAX_DROP_LIMIT: u32 = 10_000;
     /// Most collectors.
     pub const MAX_COLLECTORS: usize = 64;
 
@@ -82,6 +87,7 @@ impl AgentConfig {
         within("host_interval", self.host_interval, (0, Self::MAX_INTERVAL))?;
         within("max_datagram", self.max_datagram, Self::DATAGRAM_RANGE)?;
         within("max_age_ms", self.max_age_ms, Self::AGE_RANGE)?;
+        within("drop_limit", self.drop_limit, (0, Self::MAX_DROP_LIMIT))?;
         let count = u32::try_from(self.collectors.len()).unwrap_or(u32::MAX);
         within("collectors", count, (0, Self::MAX_COLLECTORS as u32))?;
         if self.election.rules.len() > Election::MAX_RULES {

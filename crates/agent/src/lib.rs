@@ -17,6 +17,7 @@
 mod agent;
 mod collector_config;
 mod config;
+mod discard;
 pub mod discover;
 pub mod elect;
 mod flow;
@@ -37,6 +38,9 @@ pub use agent::{Agent, AgentParts};
 pub use collector_config::{CollectorConfig, CollectorHost, DEFAULT_PORT, Origin};
 pub use config::{AgentConfig, ConfigError};
 pub use router::{IfReport, RouteInfo, Router};
-pub use status::{AgentStatus, CollectorState, CollectorStatus, Loss, Losses, RingStatus};
+pub use status::{
+    AgentStatus, CollectorState, CollectorStatus, DiscardStatus, LastDrop, Loss, Losses,
+    ReasonStatus, RingStatus,
+};
 pub use thread::{AgentGone, AgentThread, SpawnError};
 pub use transport::{Lookup, Resolve, ThreadResolver, Transport, UdpTransport};

@@ -29,6 +29,8 @@ pub struct AgentStatus {
     pub orphans: u64,
     /// Samples that no datagram of the configured size can hold.
     pub oversize: u64,
+    /// Dropped packets.
+    pub discards: DiscardStatus,
     /// The workers' rings.
     pub rings: Vec<RingStatus>,
     /// The collectors, in the order configured.
@@ -40,6 +42,52 @@ impl AgentStatus {
     pub fn lost(&self) -> u64 {
         self.rings.iter().map(|r| r.lost).sum()
     }
+}
+
+/// What became of dropped packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DiscardStatus {
+    /// Samples a second at most, 0 = drop monitoring is off.
+    pub limit: u32,
+    /// Discarded packet samples sent.
+    pub reported: u64,
+    /// Drops not reported: over a limit, or a ring was full.
+    pub suppressed: u64,
+    /// Of those, drops lost in the workers' rings because the agent came too late.
+    pub ring_lost: u64,
+    /// By reason; only reasons that occurred while drops were monitored.
+    #[serde(skip)]
+    pub reasons: Vec<ReasonStatus>,
+}
+
+/// One reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReasonStatus {
+    /// Its name.
+    pub reason: &'static str,
+    /// Samples sent.
+    pub reported: u64,
+    /// The last packet of those that the workers showed.
+    pub last: Option<LastDrop>,
+}
+
+/// A dropped packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastDrop {
+    /// When, by the workers' monotonic clock in ns; 0 for a loss without a packet.
+    pub time_ns: u64,
+    /// Interface it came in on, `u32::MAX` = none.
+    pub rx_if: u32,
+    /// Interface it was about to leave by, `u32::MAX` = not known.
+    pub tx_if: u32,
+    /// The graph's slot that gave it up.
+    pub slot: u16,
+    /// Bytes of the whole packet from the first of `header` on.
+    pub frame_len: u32,
+    /// What `header` begins with (protocol of a raw header record).
+    pub protocol: u32,
+    /// Its first bytes.
+    pub header: Vec<u8>,
 }
 
 /// One worker's ring.

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parshall_ring::Consumer;
-use parshall_sample::SampleSlot;
+use parshall_sample::{DropSlot, SampleSlot};
 use thiserror::Error;
 
 use crate::agent::{Agent, AgentParts};
@@ -56,6 +56,7 @@ enum Command {
     Config(AgentConfig, Option<IpAddr>),
     Add(u32, Consumer<SampleSlot>),
     Remove(u32),
+    AddDrops(Vec<Consumer<DropSlot>>),
     Finish(Sender<AgentStatus>),
     Status(Sender<AgentStatus>),
     Shutdown,
@@ -167,6 +168,16 @@ impl AgentThread {
     pub fn add_source(&self, source: u32, consumer: Consumer<SampleSlot>) -> Result<(), AgentGone> {
         self.commands
             .send(Command::Add(source, consumer))
+            .map_err(|_| AgentGone)
+    }
+
+    /// Adds workers' rings of dropped packets.
+    ///
+    /// # Errors
+    /// When the thread is gone.
+    pub fn add_drop_rings(&self, rings: Vec<Consumer<DropSlot>>) -> Result<(), AgentGone> {
+        self.commands
+            .send(Command::AddDrops(rings))
             .map_err(|_| AgentGone)
     }
 
@@ -303,6 +314,7 @@ impl Loop {
                 }
             }
             Command::Add(source, consumer) => self.agent.add_source(source, consumer),
+            Command::AddDrops(rings) => self.agent.add_drop_rings(rings),
             Command::Remove(source) => self.agent.remove_source(source, now),
             Command::Status(answer) => {
                 // Whoever asked may have stopped waiting.

@@ -1,0 +1,502 @@
+//! Dropped packets as discarded packet samples (0:5; "sFlow Dropped Packet Notification Structures", October 2020).
+//!
+//! The workers leave a few packets of every reason in their rings; here the agent's own limit is put on them, so many a
+//! second in all, a tenth of that at once (hsflowd's quota). Each reason waits in a queue of its own and the queues have
+//! turns, so that a flood of one leaves the others their share. What finds no place is counted.
+//!
+//! All discards are of one data source, 0:0, the agent as a whole, as hsflowd has it: limit and `drops` are the agent's,
+//! and a packet that never had an interface has no other source to be counted at. The sequence is the agent's, too.
+//!
+//! Losses that leave no packet behind (a device that had no room, a frame that it refused) are told without a header:
+//! one sample for each reason and interface a second, the others counted in `drops`.
+
+use std::collections::{HashMap, VecDeque};
+
+use parshall_counters::{DropReason, IfTotals};
+use parshall_ring::Consumer;
+use parshall_sample::{DropSlot, HeaderProtocol};
+use parshall_sflow_wire::record::{ExtendedFunction, HardwareTrap, RawHeader, Timestamp};
+use parshall_sflow_wire::{DataSource, DatagramBuilder, DiscardSampleHead, FlowRecord, PushError};
+
+use crate::router::{IfReport, Router};
+use crate::status::{DiscardStatus, LastDrop, ReasonStatus};
+
+const SECOND: u64 = 1_000_000_000;
+/// Packets of one reason that wait for their turn at most.
+const WAITING: usize = 16;
+/// How long one waits at most, in ns: sFlow wants a sample to be sent within a second.
+const PATIENCE: u64 = 900_000_000;
+/// Packets taken from one ring in one call.
+const SHARE: usize = 1024;
+/// [`DropSlot::slot`] where no node had the packet.
+const NO_SLOT: u16 = u16::MAX;
+/// Bytes of the frame check sequence, which counts in the frame's length but is never in the header.
+const FCS: u32 = 4;
+/// Bytes of an Ethernet header. hsflowd counts it as stripped where a header begins behind it.
+const ETHERNET: u32 = 14;
+/// Longest name of a node that is sent.
+const MAX_SYMBOL: usize = 64;
+
+/// What is known of one reason.
+#[derive(Default)]
+struct Reason {
+    /// Packets that wait to be sent, with the time they were read.
+    waiting: VecDeque<(u64, DropSlot)>,
+    reported: u64,
+    last: Option<DropSlot>,
+}
+
+/// The discards of an agent.
+pub struct Discards {
+    rings: Vec<Consumer<DropSlot>>,
+    /// By reason.
+    reasons: Box<[Reason]>,
+    /// Packets waiting, in all queues.
+    waiting: usize,
+    /// The reason whose turn it is.
+    turn: usize,
+    /// Samples a second, 0 = none.
+    limit: u32,
+    /// What may be sent now: a second's worth of time makes `limit` samples, of a second each.
+    credit: u64,
+    credited: u64,
+    sequence: u32,
+    reported: u64,
+    /// Drops that were read or counted and not reported.
+    suppressed: u64,
+    /// All that was not reported when the sequence began.
+    suppressed_before: u64,
+    /// What interfaces had lost without a packet when they were last looked at.
+    lost: HashMap<u32, IfTotals>,
+}
+
+impl Discards {
+    /// Nothing to report.
+    pub fn new(limit: u32) -> Discards {
+        Discards {
+            rings: Vec::new(),
+            reasons: DropReason::ALL.iter().map(|_| Reason::default()).collect(),
+            waiting: 0,
+            turn: 0,
+            limit,
+            credit: 0,
+            credited: 0,
+            sequence: 0,
+            reported: 0,
+            suppressed: 0,
+            suppressed_before: 0,
+            lost: HashMap::new(),
+        }
+    }
+
+    /// Reports at most `limit` a second from now on; 0 = none. What waits then is forgotten.
+    pub fn set_limit(&mut self, limit: u32) {
+        if limit == 0 {
+            self.reasons.iter_mut().for_each(|r| r.waiting.clear());
+            self.waiting = 0;
+            self.lost.clear();
+        }
+        (self.limit, self.credit) = (limit, 0);
+    }
+
+    /// Starts the sequence again, for an agent that changed its address; what `drops` counts starts with it.
+    pub fn restart(&mut self, router: &dyn Router) {
+        self.sequence = 0;
+        self.suppressed_before = self.all_suppressed(router);
+    }
+
+    /// Adds workers' rings.
+    pub fn add_rings(&mut self, rings: impl IntoIterator<Item = Consumer<DropSlot>>) {
+        self.rings.extend(rings);
+    }
+
+    /// Takes in what lies in the rings.
+    pub fn drain(&mut self, now: u64) {
+        let mut rings = std::mem::take(&mut self.rings);
+        for ring in &mut rings {
+            for _ in 0..SHARE {
+                let Some(slot) = ring.read(|slot| *slot) else {
+                    break;
+                };
+                self.offer(now, slot);
+            }
+        }
+        self.rings = rings;
+    }
+
+    /// Takes in what interfaces have lost without leaving a packet.
+    pub fn observe(&mut self, now: u64, reports: &[IfReport]) {
+        if self.limit == 0 {
+            return;
+        }
+        for r in reports {
+            let Some(before) = self.lost.insert(r.index, r.totals) else {
+                continue;
+            };
+            let t = &r.totals;
+            for (reason, n, outward) in [
+                (
+                    DropReason::RxMissed,
+                    t.rx_missed.wrapping_sub(before.rx_missed),
+                    false,
+                ),
+                (
+                    DropReason::RxNoBuffer,
+                    t.rx_no_buffer.wrapping_sub(before.rx_no_buffer),
+                    false,
+                ),
+                (
+                    DropReason::RxError,
+                    t.rx_errors.wrapping_sub(before.rx_errors),
+                    false,
+                ),
+                (
+                    DropReason::TxError,
+                    t.tx_errors.wrapping_sub(before.tx_errors),
+                    true,
+                ),
+            ] {
+                // Counters that fell were cleared, or are those of another interface.
+                if n != 0 && n <= u64::MAX / 2 {
+                    self.suppressed += n - 1;
+                    self.offer(now, without_header(reason, r.index, outward));
+                }
+            }
+        }
+        self.lost
+            .retain(|index, _| reports.iter().any(|r| r.index == *index));
+    }
+
+    fn offer(&mut self, now: u64, slot: DropSlot) {
+        let Some(reason) = self.reasons.get_mut(usize::from(slot.reason)) else {
+            return;
+        };
+        reason.last = Some(slot);
+        if self.limit == 0 || reason.waiting.len() == WAITING {
+            self.suppressed += 1;
+            return;
+        }
+        reason.waiting.push_back((now, slot));
+        self.waiting += 1;
+    }
+
+    /// The next packet to report, if the limit lets one through: the oldest of the reason whose turn it is.
+    pub fn next(&mut self, now: u64) -> Option<DropSlot> {
+        self.earn(now);
+        while self.waiting != 0 && self.credit >= SECOND {
+            self.turn = (self.turn + 1) % self.reasons.len();
+            let queue = &mut self.reasons[self.turn].waiting;
+            let Some((since, slot)) = queue.pop_front() else {
+                continue;
+            };
+            self.waiting -= 1;
+            if since + PATIENCE < now {
+                self.suppressed += 1;
+                continue;
+            }
+            self.credit -= SECOND;
+            return Some(slot);
+        }
+        None
+    }
+
+    fn earn(&mut self, now: u64) {
+        let (limit, time) = (u64::from(self.limit), now.saturating_sub(self.credited));
+        self.credited = now;
+        let most = (limit / 10).max(1) * SECOND;
+        self.credit = limit
+            .saturating_mul(time)
+            .saturating_add(self.credit)
+            .min(most);
+    }
+
+    /// When the next packet may be sent, if one waits.
+    pub fn due(&self) -> u64 {
+        if self.waiting == 0 || self.limit == 0 {
+            return u64::MAX;
+        }
+        let missing = SECOND.saturating_sub(self.credit);
+        self.credited + missing.div_ceil(u64::from(self.limit))
+    }
+
+    /// Everything not reported so far.
+    fn all_suppressed(&self, router: &dyn Router) -> u64 {
+        self.suppressed.wrapping_add(router.suppressed_drops())
+    }
+
+    /// The fixed part of the next sample.
+    pub fn head(
+        &self,
+        slot: &DropSlot,
+        ends: (u32, u32),
+        router: &dyn Router,
+    ) -> DiscardSampleHead {
+        let drops = self
+            .all_suppressed(router)
+            .wrapping_sub(self.suppressed_before);
+        DiscardSampleHead {
+            sequence: self.sequence.wrapping_add(1),
+            source: DataSource::AGENT,
+            drops: drops as u32,
+            input: ends.0,
+            output: ends.1,
+            reason: reason(slot).sflow_code(),
+        }
+    }
+
+    /// Takes note that the sample of `slot` was sent.
+    pub fn sent(&mut self, slot: &DropSlot) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.reported += 1;
+        self.reasons[reason(slot) as usize].reported += 1;
+    }
+
+    /// What was done, and the last packet of each reason.
+    pub fn status(&self, router: &dyn Router) -> DiscardStatus {
+        let each = DropReason::ALL.iter().zip(&self.reasons);
+        DiscardStatus {
+            limit: self.limit,
+            reported: self.reported,
+            suppressed: self.all_suppressed(router),
+            ring_lost: self.rings.iter().map(Consumer::overflows).sum(),
+            reasons: each
+                .filter(|(_, r)| r.last.is_some() || r.reported != 0)
+                .map(|(reason, r)| ReasonStatus {
+                    reason: reason.name(),
+                    reported: r.reported,
+                    last: r.last.as_ref().map(last_drop),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A loss that left no packet behind.
+fn without_header(reason: DropReason, if_index: u32, outward: bool) -> DropSlot {
+    let mut slot = DropSlot {
+        reason: reason.code(),
+        slot: NO_SLOT,
+        ..DropSlot::default()
+    };
+    *(if outward {
+        &mut slot.tx_if
+    } else {
+        &mut slot.rx_if
+    }) = if_index;
+    slot
+}
+
+fn last_drop(slot: &DropSlot) -> LastDrop {
+    LastDrop {
+        time_ns: slot.time,
+        rx_if: slot.rx_if,
+        tx_if: slot.tx_if,
+        slot: slot.slot,
+        frame_len: slot.frame_len,
+        protocol: slot.protocol as u32,
+        header: slot.bytes().to_vec(),
+    }
+}
+
+fn reason(slot: &DropSlot) -> DropReason {
+    DropReason::from_code(slot.reason).unwrap_or(DropReason::NodeFault)
+}
+
+/// Appends the sample. The raw header comes last, as hsflowd has it.
+pub fn push(
+    b: &mut DatagramBuilder,
+    head: &DiscardSampleHead,
+    slot: &DropSlot,
+    router: &dyn Router,
+) -> Result<(), PushError> {
+    let reason = reason(slot);
+    let node = (slot.slot != NO_SLOT)
+        .then(|| router.slot_name(slot.slot))
+        .flatten();
+    // A drop without a packet has no time of its own.
+    let time = Some(slot.time)
+        .filter(|t| *t != 0)
+        .and_then(|t| router.unix_ns(t));
+    b.push_discard_sample(head, |w| {
+        if let Some(unix_ns) = time {
+            w.push(&FlowRecord::Timestamp(Timestamp { unix_ns }));
+        }
+        if let Some(name) = &node {
+            let symbol = crate::host::cut(name, MAX_SYMBOL).into();
+            w.push(&FlowRecord::Function(ExtendedFunction { symbol }));
+        }
+        w.push(&FlowRecord::HardwareTrap(HardwareTrap {
+            group: reason.group().name().into(),
+            name: reason.name().into(),
+        }));
+        if slot.header_len != 0 {
+            w.push(&FlowRecord::RawHeader(raw_header(slot)));
+        }
+    })
+}
+
+/// Lengths as hsflowd counts them: the frame's with its check sequence, and where the header begins behind the
+/// link layer, with an Ethernet header that was taken off.
+fn raw_header(slot: &DropSlot) -> RawHeader<'_> {
+    let stripped = match slot.protocol {
+        HeaderProtocol::Ethernet => FCS,
+        _ => FCS + ETHERNET,
+    };
+    RawHeader {
+        protocol: slot.protocol as u32,
+        frame_length: slot.frame_len.saturating_add(stripped),
+        stripped,
+        header: slot.bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parshall_ring::ring;
+
+    const MS: u64 = 1_000_000;
+
+    fn drop_of(reason: DropReason) -> DropSlot {
+        DropSlot {
+            reason: reason.code(),
+            ..DropSlot::default()
+        }
+    }
+
+    /// Offers `n` of each reason every millisecond for `ms`; counts what is sent by reason.
+    fn run(limit: u32, ms: u64, each: &[(DropReason, u64)]) -> (HashMap<u16, u64>, Discards) {
+        let (mut p, c) = ring(4096);
+        let mut d = Discards::new(limit);
+        d.add_rings([c]);
+        let mut sent = HashMap::new();
+        for now in (0..ms).map(|t| SECOND + t * MS) {
+            for (reason, n) in each {
+                for _ in 0..*n {
+                    // A full ring is part of the test.
+                    let _ = p.push(drop_of(*reason));
+                }
+            }
+            d.drain(now);
+            while let Some(slot) = d.next(now) {
+                d.sent(&slot);
+                *sent.entry(slot.reason).or_default() += 1;
+            }
+        }
+        (sent, d)
+    }
+
+    #[test]
+    fn the_limit_holds_and_all_else_is_counted() {
+        let (sent, d) = run(100, 10_000, &[(DropReason::NoRoute, 3)]);
+        let n = sent[&DropReason::NoRoute.code()];
+        assert!((1000..=1010).contains(&n), "{n}");
+        assert_eq!(d.suppressed + n + d.waiting as u64, 30_000);
+    }
+
+    #[test]
+    fn reasons_share_the_limit_and_rare_ones_get_all_of_theirs() {
+        let flood = [
+            (DropReason::NoRoute, 50),
+            (DropReason::Ip4TtlExpired, 1),
+            (DropReason::UnknownVlan, 10),
+        ];
+        let (sent, _) = run(300, 5_000, &flood);
+        for (reason, _) in flood {
+            let n = sent[&reason.code()];
+            assert!((480..=520).contains(&n), "{n} of {}", reason.name());
+        }
+    }
+
+    #[test]
+    fn one_of_every_reason_is_seen_beside_a_flood() {
+        let (mut p, c) = ring(1024);
+        let mut d = Discards::new(100);
+        d.add_rings([c]);
+        let mut seen = std::collections::BTreeSet::new();
+        for t in 0..900u64 {
+            let now = SECOND + t * MS;
+            for _ in 0..40 {
+                let _ = p.push(drop_of(DropReason::NoRoute));
+            }
+            if t == 5 {
+                for &reason in DropReason::ALL {
+                    p.push(drop_of(reason)).unwrap();
+                }
+            }
+            d.drain(now);
+            while let Some(slot) = d.next(now) {
+                seen.insert(slot.reason);
+            }
+        }
+        assert_eq!(seen.len(), DropReason::COUNT);
+    }
+
+    #[test]
+    fn what_waited_too_long_is_not_sent() {
+        let mut d = Discards::new(1);
+        d.offer(SECOND, drop_of(DropReason::NoRoute));
+        d.offer(SECOND, drop_of(DropReason::NoRoute));
+        assert!(d.next(SECOND).is_some());
+        assert_eq!(d.due(), 2 * SECOND);
+        assert!(d.next(2 * SECOND).is_none());
+        assert_eq!((d.suppressed, d.waiting, d.due()), (1, 0, u64::MAX));
+    }
+
+    #[test]
+    fn off_reports_nothing_and_still_knows_the_last() {
+        let mut d = Discards::new(0);
+        d.offer(SECOND, drop_of(DropReason::NoRoute));
+        assert!(d.next(9 * SECOND).is_none());
+        assert!(d.reasons[DropReason::NoRoute as usize].last.is_some());
+        d.offer(
+            SECOND,
+            DropSlot {
+                reason: u16::MAX,
+                ..DropSlot::default()
+            },
+        );
+    }
+
+    #[test]
+    fn losses_without_a_packet_are_told_once_a_look_and_counted() {
+        let mut d = Discards::new(100);
+        let report = |index, rx_missed, tx_errors| IfReport {
+            index,
+            totals: IfTotals {
+                rx_missed,
+                tx_errors,
+                ..IfTotals::default()
+            },
+            ..IfReport::default()
+        };
+        d.observe(SECOND, &[report(1, 7, 0), report(2, 0, 0)]);
+        assert_eq!(d.waiting, 0);
+        d.observe(2 * SECOND, &[report(1, 17, 0), report(2, 0, 1)]);
+        assert_eq!((d.waiting, d.suppressed), (2, 9));
+        let told: Vec<_> = std::iter::from_fn(|| d.next(2 * SECOND))
+            .map(|s| (s.reason, s.rx_if, s.tx_if, s.header_len))
+            .collect();
+        let (missed, refused) = (DropReason::RxMissed.code(), DropReason::TxError.code());
+        assert_eq!(told.len(), 2);
+        assert!(told.contains(&(missed, 1, u32::MAX, 0)));
+        assert!(told.contains(&(refused, u32::MAX, 2, 0)));
+        // Cleared counters are no loss.
+        d.observe(3 * SECOND, &[report(1, 0, 0)]);
+        assert_eq!(d.waiting, 0);
+    }
+
+    #[test]
+    fn frame_lengths_are_those_of_hsflowd() {
+        let mut slot = drop_of(DropReason::NoRoute);
+        (slot.frame_len, slot.header_len) = (100, 60);
+        let h = raw_header(&slot);
+        assert_eq!(
+            (h.protocol, h.frame_length, h.stripped, h.header.len()),
+            (1, 104, 4, 60)
+        );
+        slot.protocol = HeaderProtocol::Ip6;
+        let h = raw_header(&slot);
+        assert_eq!((h.protocol, h.frame_length, h.stripped), (12, 118, 18));
+    }
+}
