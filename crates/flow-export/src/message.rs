@@ -126,7 +126,15 @@ impl Templated {
 
     fn header(&mut self, now_ms: u64) {
         let s = &self.settings;
-        let (length, seconds) = (self.buf.len() as u16, (now_ms / 1000) as u32);
+        let length = self.buf.len() as u16;
+        let mut seconds = now_ms / 1000;
+        if s.protocol == Protocol::NetFlow9 {
+            // Receivers take the time of boot for the difference of these two, so they must be of the same moment: the next full second,
+            // because the header has no fractions and no flow may end after it.
+            seconds = now_ms.div_ceil(1000);
+        }
+        let up = uptime(s, seconds.saturating_mul(1000));
+        let seconds = seconds as u32;
         let mut head = [0u8; 20];
         let n = self.header_len();
         let mut put = |at: usize, bytes: &[u8]| {
@@ -142,7 +150,7 @@ impl Templated {
         } else {
             put(0, &[0, 9]);
             put(2, &self.at.items.to_be_bytes());
-            put(4, &uptime(s, now_ms).to_be_bytes());
+            put(4, &up.to_be_bytes());
             put(8, &seconds.to_be_bytes());
         }
         put(n - 8, &self.sequence.to_be_bytes());

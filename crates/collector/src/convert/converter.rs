@@ -283,3 +283,149 @@ fn finish(stream: &mut Stream, key: &Key, now_ms: u64, counts: &mut Counts, sink
         sink(key.agent, bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parshall_sflow_wire::record::SampledIpv4;
+    use parshall_sflow_wire::{DataSource, DatagramBuilder, FlowRecord, FlowSampleHead, Interface};
+    use proptest::prelude::*;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    fn settings(protocol: Protocol, scale: Scale) -> Settings {
+        Settings {
+            protocol,
+            scale,
+            max_bytes: 1400,
+            refresh_ms: 60_000,
+            refresh_datagrams: 1000,
+        }
+    }
+
+    /// A datagram of flow samples with these rates, each of an IPv4 packet of 100 bytes.
+    fn datagram(agent: [u8; 4], rates: &[u32]) -> Vec<u8> {
+        let mut b = DatagramBuilder::new(9000);
+        b.begin(agent.into(), 3, 1, 1);
+        for (i, rate) in rates.iter().enumerate() {
+            let head = FlowSampleHead {
+                sequence: i as u32,
+                source: DataSource::interface(1),
+                rate: *rate,
+                pool: 0,
+                drops: 0,
+                input: Interface::index(1),
+                output: Interface::index(2),
+            };
+            let packet = FlowRecord::Ipv4(SampledIpv4 {
+                length: 100,
+                protocol: 17,
+                src: [10, 0, 0, 1].into(),
+                dst: [10, 0, 0, 2].into(),
+                src_port: 1,
+                dst_port: 2,
+                tcp_flags: 0,
+                tos: 0,
+            });
+            b.push_flow_sample_expanded(&head, |w| w.push(&packet))
+                .unwrap();
+        }
+        b.finish().to_vec()
+    }
+
+    /// Headers of version 5: engine, first flow, interval, and its records' packets and bytes.
+    fn version5(scale: Scale, datagrams: &[Vec<u8>]) -> (Counts, Vec<(u16, u32, u16, u32, u32)>) {
+        let mut c = Converter::new(settings(Protocol::NetFlow5, scale));
+        let mut seen = Vec::new();
+        let mut sink = |_: IpAddr, d: &[u8]| {
+            let half = |at: usize| u16::from_be_bytes([d[at], d[at + 1]]);
+            let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
+            let sum = |at: usize| (24..d.len()).step_by(48).map(|r| word(r + at)).sum();
+            seen.push((half(20), word(16), half(22), sum(16), sum(20)));
+        };
+        for d in datagrams {
+            c.datagram(d, [9, 9, 9, 9].into(), NOW, &mut sink);
+        }
+        c.flush_older(0, NOW, &mut sink);
+        seen.sort_unstable();
+        (c.counts(), seen)
+    }
+
+    #[test]
+    fn scaled_here_the_interval_is_one() {
+        let agents = [
+            datagram([192, 0, 2, 1], &[10, 1000]),
+            datagram([192, 0, 2, 2], &[7]),
+        ];
+        let (counts, seen) = version5(Scale::Here, &agents);
+        assert_eq!(seen, [(1, 0, 0, 1010, 101_000), (2, 0, 0, 7, 700)]);
+        assert_eq!((counts.packets, counts.octets), (1017, 101_700));
+    }
+
+    #[test]
+    fn scaled_by_the_collector_each_rate_is_a_stream() {
+        let rates = datagram([192, 0, 2, 1], &[10, 1000, 10, 20_000, 0]);
+        let (counts, seen) = version5(Scale::AtCollector, &[rates.clone(), rates]);
+        let random = 2 << 14;
+        let want = [
+            (1, 0, random | 10, 4, 400),
+            (2, 0, random | 1000, 2, 200),
+            // A rate that cannot be announced is scaled here; a rate of 0 is taken for 1. Both announce none.
+            (3, 0, 0, 2 * 20_000 + 2, 4_000_200),
+        ];
+        assert_eq!(seen, want);
+        assert_eq!((counts.packets, counts.rate_too_large), (2 * 21_021, 2));
+    }
+
+    #[test]
+    fn full_datagrams_go_at_once_and_the_rest_when_it_is_old() {
+        let mut c = Converter::new(settings(Protocol::NetFlow5, Scale::Here));
+        let mut lengths = Vec::new();
+        let mut sink = |agent: IpAddr, d: &[u8]| {
+            assert_eq!(agent, IpAddr::from([192, 0, 2, 1]));
+            lengths.push(d.len());
+        };
+        let d = datagram([192, 0, 2, 1], &[1; 30]);
+        c.datagram(&d, [9, 9, 9, 9].into(), NOW, &mut sink);
+        c.flush_older(500, NOW + 499, &mut sink);
+        c.flush_older(500, NOW + 500, &mut sink);
+        c.flush_older(500, NOW + 5000, &mut sink);
+        assert_eq!(lengths, [24 + 28 * 48, 24 + 2 * 48]);
+    }
+
+    #[test]
+    fn more_exporters_than_there_is_room_for_take_turns() {
+        let mut c = Converter::new(settings(Protocol::Ipfix, Scale::Here));
+        let mut sent = 0;
+        let mut sink = |_: IpAddr, _: &[u8]| sent += 1;
+        let agents = MAX_STREAMS + 10;
+        for n in 0..agents as u32 {
+            let d = datagram((0x0A00_0000 + n).to_be_bytes(), &[1]);
+            c.datagram(&d, [9, 9, 9, 9].into(), NOW, &mut sink);
+        }
+        assert_eq!(c.counts().streams_evicted, 10);
+        c.flush_older(0, NOW, &mut sink);
+        assert_eq!(sent, agents);
+        assert_eq!(c.counts().flows, agents as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn every_sample_is_accounted_for(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            cut in 0usize..400,
+            kind in 0usize..3,
+            here: bool,
+        ) {
+            let protocol = [Protocol::NetFlow5, Protocol::NetFlow9, Protocol::Ipfix][kind];
+            let scale = if here { Scale::Here } else { Scale::AtCollector };
+            let mut d = datagram([192, 0, 2, 1], &[1, 2, 3]);
+            d.truncate(cut);
+            d.append(&mut bytes);
+            let mut c = Converter::new(settings(protocol, scale));
+            c.datagram(&d, [9, 9, 9, 9].into(), NOW, &mut |_, _| {});
+            let n = c.counts();
+            prop_assert_eq!(n.flow_samples, n.flows + n.not_ip + n.unreadable + n.ipv6);
+        }
+    }
+}

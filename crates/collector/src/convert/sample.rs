@@ -262,3 +262,201 @@ fn known(ip: Option<IpAddr>) -> Option<IpAddr> {
 fn vlan(id: u32) -> Option<u16> {
     u16::try_from(id).ok().filter(|id| *id < 4096)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parshall_sflow_wire::record::{
+        AsSegment, ExtendedMpls, ExtendedRouter, ExtendedSwitch, List, Timestamp,
+    };
+    use parshall_sflow_wire::{Address, DataSource, Datagram, DatagramBuilder, Interface, Sample};
+    use parshall_wire::{MacAddr, PacketBuilder, TcpFlags};
+
+    const NOW: u64 = 1_700_000_000_000;
+    const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+    const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+    fn head(output: Interface, source: u32) -> FlowSampleHead {
+        FlowSampleHead {
+            sequence: 1,
+            source: DataSource::interface(source),
+            rate: 1000,
+            pool: 0,
+            drops: 0,
+            input: Interface::index(3),
+            output,
+        }
+    }
+
+    fn convert(head: FlowSampleHead, records: &[FlowRecord<'_>]) -> Result<Flow, Skip> {
+        let mut b = DatagramBuilder::new(1400);
+        b.begin([192, 0, 2, 1].into(), 0, 1, 1);
+        b.push_flow_sample_expanded(&head, |w| records.iter().for_each(|r| w.push(r)))
+            .unwrap();
+        let d = Datagram::parse(b.finish()).unwrap();
+        match d.samples().next() {
+            Some(Ok(Sample::Flow(s))) => flow_of(&s, NOW),
+            _ => panic!("a flow sample"),
+        }
+    }
+
+    fn raw(frame: &[u8], frame_length: usize) -> FlowRecord<'_> {
+        FlowRecord::RawHeader(RawHeader {
+            protocol: 1,
+            frame_length: frame_length as u32,
+            stripped: 4,
+            header: &frame[..frame.len().min(64)],
+        })
+    }
+
+    fn tcp(payload: usize) -> Vec<u8> {
+        PacketBuilder::ethernet(A, B)
+            .vlan(100)
+            .ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into())
+            .tcp(1234, 80, TcpFlags::SYN)
+            .payload_len(payload)
+            .build()
+    }
+
+    fn octets(frame: &[u8], frame_length: usize) -> u64 {
+        convert(head(Interface::index(4), 3), &[raw(frame, frame_length)])
+            .unwrap()
+            .octets
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_ip_packet() {
+        let (long, short) = (tcp(1000), tcp(0));
+        assert_eq!(octets(&long, long.len() + 4), 1040);
+        // Padded to the least length of a frame: the padding is not IP.
+        assert_eq!(octets(&short, 64), 40);
+        // An agent that leaves the frame check sequence out of the length.
+        assert_eq!(octets(&long, long.len()), 1040);
+        // A header that claims more than there is, and one that claims nothing (segmentation offload).
+        assert_eq!(octets(&long, 200), 200 - 4 - 18);
+        let mut claims_nothing = long.clone();
+        claims_nothing[20..22].fill(0);
+        assert_eq!(octets(&claims_nothing, long.len() + 4), 1040);
+        // A frame length that is not known.
+        assert_eq!(octets(&long, 0), 1040);
+        let six = PacketBuilder::ethernet(A, B)
+            .mpls(17)
+            .ipv6(
+                "2001:db8::1".parse().unwrap(),
+                "2001:db8::2".parse().unwrap(),
+            )
+            .udp(5, 53)
+            .payload_len(100)
+            .build();
+        assert_eq!(octets(&six, six.len() + 4), 148);
+    }
+
+    #[test]
+    fn everything_that_is_known_is_in_the_flow() {
+        let frame = tcp(1000);
+        let path = [AsSegment {
+            kind: 2,
+            asns: List::new(&[65_001, 65_002]),
+        }];
+        let records = [
+            FlowRecord::Timestamp(Timestamp {
+                unix_ns: (NOW - 5) * 1_000_000,
+            }),
+            FlowRecord::Gateway(ExtendedGateway {
+                next_hop: Address::V4([10, 0, 9, 9].into()),
+                router_as: 65_000,
+                src_as: 64_512,
+                src_peer_as: 64_513,
+                dst_as_path: List::new(&path),
+                communities: List::default(),
+                local_pref: 100,
+            }),
+            FlowRecord::Router(ExtendedRouter {
+                next_hop: Address::V4([10, 0, 9, 1].into()),
+                src_mask_len: 24,
+                dst_mask_len: 16,
+            }),
+            FlowRecord::Switch(ExtendedSwitch {
+                in_vlan: 5,
+                in_priority: 0,
+                out_vlan: u32::MAX,
+                out_priority: u32::MAX,
+            }),
+            FlowRecord::Mpls(ExtendedMpls {
+                next_hop: Address::V4([0; 4].into()),
+                in_stack: List::new(&[0x0001_1140]),
+                out_stack: List::default(),
+            }),
+            raw(&frame, frame.len() + 4),
+        ];
+        let f = convert(head(Interface::index(4), 4), &records).unwrap();
+        let want = Flow {
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 0, 2].into(),
+            protocol: 6,
+            ttl: f.ttl,
+            tcp_flags: 2,
+            src_port: 1234,
+            dst_port: 80,
+            next_hop: Some([10, 0, 9, 1].into()),
+            bgp_next_hop: Some([10, 0, 9, 9].into()),
+            src_mask: 24,
+            dst_mask: 16,
+            src_as: 64_512,
+            src_peer_as: 64_513,
+            dst_as: 65_002,
+            dst_peer_as: 65_001,
+            input: 3,
+            output: 4,
+            src_vlan: 5,
+            dst_vlan: 0,
+            src_mac: A.0,
+            dst_mac: B.0,
+            labels: Labels::new([0x0001_1140]),
+            direction: Direction::Egress,
+            forwarding_status: 64,
+            packets: 1,
+            octets: 1040,
+            start_ms: NOW - 5,
+            end_ms: NOW - 5,
+            ..Flow::default()
+        };
+        assert_eq!(f, want);
+    }
+
+    #[test]
+    fn fields_stand_in_for_a_header_and_what_is_not_ip_is_no_flow() {
+        let fields = FlowRecord::Ipv4(SampledIpv4 {
+            length: 500,
+            protocol: 17,
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 0, 2].into(),
+            src_port: 53,
+            dst_port: 70_000,
+            tcp_flags: 0,
+            tos: 0xB8,
+        });
+        let f = convert(head(Interface::INTERNAL, 3), &[fields]).unwrap();
+        assert_eq!(
+            (f.octets, f.src_port, f.dst_port, f.tos),
+            (500, 53, 0, 0xB8)
+        );
+        assert_eq!((f.output, f.forwarding_status, f.start_ms), (0, 192, NOW));
+        let arp = [[0xFF; 12].as_slice(), &[8, 6], &[0; 46]].concat();
+        let not_ip = convert(head(Interface::discarded(6), 3), &[raw(&arp, 64)]);
+        assert_eq!(not_ip, Err(Skip::NotIp));
+        let dropped = convert(head(Interface::discarded(6), 3), &[fields]).unwrap();
+        assert_eq!(dropped.forwarding_status, 131);
+    }
+
+    #[test]
+    fn a_timestamp_far_off_is_not_believed() {
+        let frame = tcp(1);
+        let time = FlowRecord::Timestamp(Timestamp { unix_ns: 0 });
+        let f = convert(
+            head(Interface::index(4), 3),
+            &[time, raw(&frame, frame.len() + 4)],
+        );
+        assert_eq!(f.unwrap().start_ms, NOW);
+    }
+}

@@ -186,3 +186,172 @@ fn contains((prefix, len): (IpAddr, u8), ip: IpAddr) -> bool {
         .unwrap_or(0);
     v4 == a_v4 && (p ^ a) & mask == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parshall_sflow_wire::{
+        CounterSampleHead, DatagramBuilder, DiscardSampleHead, FlowSampleHead, Interface,
+    };
+    use proptest::prelude::*;
+
+    fn flow(interface: u32, sequence: u32) -> FlowSampleHead {
+        FlowSampleHead {
+            sequence,
+            source: DataSource::interface(interface),
+            rate: 100,
+            pool: 1,
+            drops: 0,
+            input: Interface::index(interface),
+            output: Interface::index(9),
+        }
+    }
+
+    /// Flow samples of interfaces 1 and 2, counters of 1, a discard of 2.
+    fn datagram(agent: &str) -> Vec<u8> {
+        let mut b = DatagramBuilder::new(1400);
+        b.begin(agent.parse().unwrap(), 7, 42, 1000);
+        b.push_flow_sample_expanded(&flow(1, 10), |_| {}).unwrap();
+        b.push_flow_sample_expanded(&flow(2, 20), |_| {}).unwrap();
+        let counters = CounterSampleHead {
+            sequence: 30,
+            source: DataSource::interface(1),
+        };
+        b.push_counter_sample_expanded(&counters, |_| {}).unwrap();
+        let discard = DiscardSampleHead {
+            sequence: 40,
+            source: DataSource::AGENT,
+            drops: 0,
+            input: 2,
+            output: 0,
+            reason: 6,
+        };
+        b.push_discard_sample(&discard, |_| {}).unwrap();
+        b.finish().to_vec()
+    }
+
+    fn sequences(bytes: &[u8]) -> Vec<u32> {
+        let d = Datagram::parse(bytes).unwrap();
+        assert_eq!((d.sequence, d.sub_agent_id, d.uptime_ms), (42, 7, 1000));
+        let each = d.samples().map(|s| match s.unwrap() {
+            Sample::Flow(s) => s.head.sequence,
+            Sample::Counters(s) => s.head.sequence,
+            Sample::Discard(s) => s.head.sequence,
+            Sample::Other(_) => 0,
+        });
+        each.collect()
+    }
+
+    fn apply(filter: &Filter, bytes: &[u8]) -> (Outcome, Vec<u8>) {
+        let mut out = b"before".to_vec();
+        let outcome = filter.apply(bytes, &mut out);
+        (outcome, out.split_off(6))
+    }
+
+    #[test]
+    fn agents_and_sub_agents_are_taken_or_left_whole() {
+        let verdict = |agents: &[(&str, u8)], sub_agents: &[u32], agent: &str| {
+            let filter = Filter {
+                agents: agents
+                    .iter()
+                    .map(|(a, l)| (a.parse().unwrap(), *l))
+                    .collect(),
+                sub_agents: sub_agents.to_vec(),
+                ..Filter::default()
+            };
+            let (outcome, written) = apply(&filter, &datagram(agent));
+            assert!(written.is_empty() && outcome.removed == 0);
+            outcome.verdict
+        };
+        use Verdict::{Nothing, Whole};
+        assert_eq!(verdict(&[], &[], "192.0.2.1"), Whole);
+        assert_eq!(verdict(&[("192.0.2.0", 24)], &[], "192.0.2.1"), Whole);
+        assert_eq!(verdict(&[("192.0.2.0", 32)], &[], "192.0.2.1"), Nothing);
+        assert_eq!(verdict(&[("0.0.0.0", 0)], &[], "2001:db8::1"), Nothing);
+        assert_eq!(verdict(&[("::", 0)], &[7], "2001:db8::1"), Whole);
+        assert_eq!(
+            verdict(&[("2001:db8::1", 128)], &[8], "2001:db8::1"),
+            Nothing
+        );
+    }
+
+    #[test]
+    fn samples_are_taken_out_and_numbers_stay() {
+        for agent in ["192.0.2.1", "2001:db8::1"] {
+            let whole = datagram(agent);
+            let left = |kinds: &[Kind], interfaces: &[u32]| {
+                let filter = Filter {
+                    kinds: kinds.to_vec(),
+                    interfaces: interfaces.to_vec(),
+                    ..Filter::default()
+                };
+                let (outcome, bytes) = apply(&filter, &whole);
+                assert!(!outcome.malformed);
+                match outcome.verdict {
+                    Verdict::Rewritten => sequences(&bytes),
+                    Verdict::Whole => sequences(&whole),
+                    Verdict::Nothing => panic!("an empty datagram goes on"),
+                }
+            };
+            assert_eq!(left(&[Kind::Flow], &[]), [10, 20]);
+            assert_eq!(left(&[Kind::Counter, Kind::Discard], &[]), [30, 40]);
+            assert_eq!(left(&[], &[1]), [10, 30]);
+            assert_eq!(left(&[], &[2]), [20, 40]);
+            assert_eq!(left(&[Kind::Flow], &[2]), [20]);
+            assert!(left(&[Kind::Other], &[]).is_empty());
+            assert_eq!(left(&[], &[1, 2]), [10, 20, 30, 40]);
+        }
+    }
+
+    #[test]
+    fn nothing_left_goes_out_empty_or_not_at_all() {
+        let filter = Filter {
+            kinds: vec![Kind::Other],
+            no_empty: true,
+            ..Filter::default()
+        };
+        let (outcome, bytes) = apply(&filter, &datagram("192.0.2.1"));
+        assert_eq!((outcome.verdict, outcome.removed), (Verdict::Nothing, 4));
+        assert!(bytes.is_empty());
+    }
+
+    #[test]
+    fn the_good_samples_in_front_of_a_broken_one_go_on() {
+        let mut whole = datagram("192.0.2.1");
+        whole.truncate(whole.len() - 4);
+        let filter = Filter {
+            interfaces: vec![1, 2],
+            ..Filter::default()
+        };
+        let (outcome, bytes) = apply(&filter, &whole);
+        assert!(outcome.malformed);
+        assert_eq!(sequences(&bytes), [10, 20, 30]);
+        let agents = Filter {
+            sub_agents: vec![7],
+            ..Filter::default()
+        };
+        let (outcome, _) = apply(&agents, b"no sFlow");
+        assert_eq!(
+            (outcome.verdict, outcome.malformed),
+            (Verdict::Nothing, true)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_always_a_datagram(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in 0usize..220, take in 0usize..4) {
+            // A valid beginning, then anything.
+            let mut all = datagram("192.0.2.1");
+            all.truncate(cut);
+            all.append(&mut bytes);
+            let kind = [Kind::Flow, Kind::Counter, Kind::Discard, Kind::Other][take];
+            let filter = Filter { kinds: vec![kind], ..Filter::default() };
+            let (outcome, written) = apply(&filter, &all);
+            if outcome.verdict == Verdict::Rewritten {
+                let d = Datagram::parse(&written).unwrap();
+                prop_assert_eq!(d.raw_samples().count(), d.sample_count as usize);
+                prop_assert!(d.raw_samples().all(|s| s.is_ok()));
+            }
+        }
+    }
+}
