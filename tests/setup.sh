@@ -12,6 +12,7 @@ needs=(
   python3:python3          # sends datagrams of thousands of flows
   ethtool:ethtool          # offloads of the far side
   setpriv:util-linux       # routers without a privilege
+  dnsmasq:dnsmasq-base     # the name server that discovery asks
   clang:clang              # compiles the kernel programs again, to compare
   tshark:tshark            # an independent judge of every datagram and packet we emit
   dpdk-testpmd:dpdk-dev    # the yardstick of the benches, and the other side of memif

@@ -244,9 +244,12 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
+    /// Questions asked, and the answer to the next.
+    type Played = (u32, Option<Result<Found, String>>);
+
     /// Answers what the test says.
     #[derive(Clone, Default)]
-    struct Script(Arc<Mutex<(u32, Option<Result<Found, String>>)>>);
+    struct Script(Arc<Mutex<Played>>);
 
     impl Ask for Script {
         fn start(&mut self, _: &Place) {

@@ -6,6 +6,7 @@
 
 mod af_xdp;
 mod bulk;
+mod collectors;
 mod create;
 mod memif;
 mod mpls;
@@ -122,6 +123,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         neighbor::COMMANDS,
         mpls::COMMANDS,
         sflow::COMMANDS,
+        collectors::COMMANDS,
         packet_generator::COMMANDS,
         trace::COMMANDS,
         system::COMMANDS,

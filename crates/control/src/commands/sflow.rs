@@ -1,14 +1,13 @@
 //! sFlow: sampling, the agent and its collectors.
 
 use std::fmt::Write;
-use std::net::IpAddr;
 
-use parshall_agent::{AgentStatus, CollectorConfig, CollectorState};
+use parshall_agent::AgentStatus;
 use parshall_command::{Args, CommandSpec};
 use serde::Serialize;
 
 use super::{Context, Handler, Output, command};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::interface::SflowPort;
 use crate::router::Router;
 
@@ -79,27 +78,6 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         disable,
     ),
     CommandSpec {
-        pattern: "sflow collector ( add | del ) <host:word> [* port <port:u16 1..=65535> | source <source:ip>]",
-        help: "Send to a collector, or stop",
-        detail: "Every collector gets all datagrams. One that cannot be reached is tried again.",
-        params: &[
-            ("host", "Address or name"),
-            ("port", "UDP port, 6343 when not given"),
-            (
-                "source",
-                "Address to send from; the system's choice when not given",
-            ),
-        ],
-        handler: collector,
-    },
-    CommandSpec {
-        pattern: "sflow agent-address ( <addr:ip> | auto )",
-        help: "Name the agent in datagrams",
-        detail: "",
-        params: &[("auto", "The best address there is")],
-        handler: address,
-    },
-    CommandSpec {
         pattern: "sflow sub-agent-id <id:u32>",
         help: "Tell several agents of one address apart",
         detail: "0 at first.",
@@ -143,31 +121,6 @@ fn enable(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
 
 fn disable(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     r.disable_sflow(args.need("if")?)?;
-    Ok(Output::Done)
-}
-
-fn collector(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
-    let host = args.need::<&str>("host")?;
-    let mut wanted: CollectorConfig = host
-        .parse()
-        .map_err(|e: parshall_agent::ConfigError| Error::refused(e.to_string()))?;
-    wanted.port = args.get("port").unwrap_or(wanted.port);
-    wanted.source = args.get("source");
-    let there = r.sflow.config.collectors.contains(&wanted);
-    if args.has("del") {
-        if !there {
-            return Err(Error::refused(format!("{wanted} is not a collector")));
-        }
-        r.configure_agent(|c| c.collectors.retain(|x| *x != wanted))?;
-    } else {
-        r.configure_agent(|c| c.collectors.push(wanted))?;
-    }
-    Ok(Output::Done)
-}
-
-fn address(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
-    let address = args.get::<IpAddr>("addr");
-    r.configure_agent(|c| c.agent_address = address)?;
     Ok(Output::Done)
 }
 
@@ -219,7 +172,12 @@ fn show(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
         host_interval: config.host_interval,
         max_datagram: config.max_datagram,
         interfaces: sampled.map(port).collect(),
-        collectors: config.collectors.iter().map(ToString::to_string).collect(),
+        collectors: r
+            .agent_config()
+            .collectors
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
         agent: r.sflow.status(),
     };
     cx.show(&shown, print)
@@ -281,19 +239,6 @@ fn print_agent(out: &mut String, a: &AgentStatus) {
         );
     }
     for c in &a.collectors {
-        let state = match c.state {
-            CollectorState::Up => "up",
-            CollectorState::Resolving => "resolving its name",
-            CollectorState::Waiting => "cannot be reached, trying again",
-        };
-        let _ = writeln!(
-            out,
-            "collector {}: {state}, sent {} failed {}",
-            c.collector, c.sent, c.failed
-        );
-        if let Some(e) = &c.last_error {
-            let ago = c.last_error_ago_ms.unwrap_or(0) as f64 / 1000.0;
-            let _ = writeln!(out, "  last error {ago:.1} s ago: {e}");
-        }
+        super::collectors::print_one(out, c);
     }
 }

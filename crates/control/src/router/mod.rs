@@ -6,6 +6,7 @@
 
 mod addresses;
 mod captures;
+mod discovery;
 mod interfaces;
 mod memif;
 mod neighbors;
@@ -182,7 +183,7 @@ impl Router {
         let neighbor_table =
             |n: u64| NeighborTable::new(NeighborConfig::default(), seed.wrapping_mul(3) + n);
         let mut router = Router {
-            sflow: SflowState::new(&engine),
+            sflow: SflowState::new(&engine, seed),
             engine,
             factory,
             interfaces: Interfaces::default(),
@@ -303,6 +304,7 @@ impl Router {
         self.age_neighbors();
         self.collect_traces();
         self.look_at_links();
+        self.discover();
         self.reap_capture();
         self.engine.collect();
         self.forwarding.reclaim();

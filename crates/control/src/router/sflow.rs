@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use parshall_agent::discover::Discovery;
 use parshall_agent::{AgentConfig, AgentStatus, AgentThread};
 use parshall_nodes::SflowSettings;
 use parshall_sample::{MAX_HEADER, MAX_RATE};
@@ -30,6 +31,10 @@ pub struct SflowState {
     pub rate: u32,
     /// Header bytes for interfaces that have none of their own.
     pub header_bytes: u16,
+    /// Where the DNS is asked for collectors, if it is.
+    pub discovery: Option<Discovery>,
+    /// Chooses when the DNS is asked first.
+    pub seed: u64,
     /// What the agent sees of the router.
     pub view: Arc<View>,
     agent: Option<AgentThread>,
@@ -37,11 +42,13 @@ pub struct SflowState {
 
 impl SflowState {
     /// Off, with VPP's defaults.
-    pub fn new(engine: &Engine) -> SflowState {
+    pub fn new(engine: &Engine, seed: u64) -> SflowState {
         SflowState {
             config: AgentConfig::default(),
             rate: DEFAULT_RATE,
             header_bytes: DEFAULT_HEADER,
+            discovery: None,
+            seed,
             view: Arc::new(View::new(
                 engine.shared.clone(),
                 engine.counters().cloned().collect(),
@@ -134,12 +141,15 @@ impl Router {
 
     /// Rate and header bytes in force on an interface; rate 0 = off.
     pub fn sflow_settings(&self, index: u32) -> SflowSettings {
-        let port = self.interfaces.get(index).and_then(|i| i.sflow);
+        let interface = self.interfaces.get(index);
+        let port = interface.and_then(|i| i.sflow);
+        let found = interface.and_then(|i| self.discovered_rate(i));
         SflowSettings {
             if_index: index,
-            rate: port.map_or(0, |p| p.rate.unwrap_or(self.sflow.rate)),
+            rate: port.map_or(0, |p| p.rate.or(found).unwrap_or(self.sflow.rate)),
             header_bytes: port
                 .and_then(|p| p.header_bytes)
+                .or(self.discovered_header())
                 .unwrap_or(self.sflow.header_bytes),
         }
     }
@@ -193,24 +203,35 @@ impl Router {
         config
             .validate()
             .map_err(|e| Error::refused(e.to_string()))?;
+        let was = std::mem::replace(&mut self.sflow.config, config);
+        self.undo(move |r| r.set_agent_config(was));
+        self.tell_agent()
+    }
+
+    /// Tells the agent its settings in force, and starts it when it is needed now.
+    fn tell_agent(&mut self) -> Result<()> {
         if let Some(agent) = &self.sflow.agent {
             agent
-                .set_config(config.clone())
+                .set_config(self.agent_config())
                 .map_err(|e| Error::refused(e.to_string()))?;
         }
-        let was = std::mem::replace(&mut self.sflow.config, config);
-        self.start_agent()?;
-        self.undo(move |r| r.set_agent_config(was));
-        Ok(())
+        self.start_agent()
+    }
+
+    /// Follows what the DNS says.
+    pub(super) fn apply_discovered(&mut self) -> Result<()> {
+        self.tell_samplers()?;
+        self.tell_agent()
     }
 
     fn start_agent(&mut self) -> Result<()> {
-        let needed = !self.sflow.config.collectors.is_empty()
-            || self.interfaces.iter().any(|i| i.sflow.is_some());
+        let config = self.agent_config();
+        let needed =
+            !config.collectors.is_empty() || self.interfaces.iter().any(|i| i.sflow.is_some());
         if self.is_model() || self.sflow.agent.is_some() || !needed {
             return Ok(());
         }
-        let (config, view) = (self.sflow.config.clone(), self.sflow.view.clone());
+        let view = self.sflow.view.clone();
         let agent = AgentThread::spawn(config, view, self.engine.take_samples())
             .map_err(|e| Error::Device(e.to_string()))?;
         self.sflow.agent = Some(agent);

@@ -1,6 +1,7 @@
 //! Commands executed on a router: `grammar` asks what is accepted, refused and undone, `running` what packets
-//! then do, `workers` what holds with several of them.
+//! then do, `workers` what holds with several of them, `collectors` where samples go.
 
+mod collectors;
 mod grammar;
 mod running;
 mod workers;
