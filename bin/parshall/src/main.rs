@@ -58,6 +58,8 @@ enum Sflow {
     Convert(parshall_collector::ConvertArgs),
     /// Name every violation of the sFlow specification in a stream or a capture.
     Lint(parshall_collector::lint::LintArgs),
+    /// Print the packet samples of the kernel's PSAMPLE channel.
+    Psample(parshall_collector::PsampleArgs),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Sflow(Sflow::Record(args)) => report(parshall_collector::record::run(&args)),
         Command::Sflow(Sflow::Convert(args)) => report(parshall_collector::convert::run(&args)),
         Command::Sflow(Sflow::Lint(args)) => parshall_collector::lint::run(&args),
+        Command::Sflow(Sflow::Psample(args)) => report(parshall_collector::psample::run(&args)),
         Command::Bench(args) => parshall_bench::run(&args),
     }
 }

@@ -15,6 +15,7 @@ use crate::discard::{self, Discards};
 use crate::flow::{self, FlowContext};
 use crate::host::HostSource;
 use crate::interface::{self, Interfaces, LOOKAHEAD};
+use crate::netlink::{Netlink, NetlinkDrop, NetlinkSample};
 use crate::outbox::{Outbox, Sender};
 use crate::router::{IfReport, RouteInfo, Router};
 use crate::status::{AgentStatus, RingStatus};
@@ -73,6 +74,7 @@ struct Ring {
 struct Exporter {
     router: Arc<dyn Router>,
     transport: Box<dyn Transport>,
+    netlink: Option<Netlink>,
     outbox: Outbox,
     interfaces: Interfaces,
     /// When the list of interfaces was read last.
@@ -120,6 +122,7 @@ impl Agent {
             exporter: Exporter {
                 router,
                 transport,
+                netlink: Netlink::start(&config, now),
                 outbox: Outbox::new(sender, config.max_datagram, age(&config)),
                 interfaces: Interfaces::new(seconds(config.polling_interval), seed),
                 refreshed: None,
@@ -159,6 +162,10 @@ impl Agent {
             e.interfaces.restart();
             self.discards.restart(e.router.as_ref());
             self.host_sequence = 0;
+        }
+        match &mut e.netlink {
+            Some(n) if config.netlink.is_some() => n.set_config(&config, now),
+            other => *other = Netlink::start(&config, now),
         }
         // Interfaces that just lost their place in the schedule get a new one at the next call.
         e.refreshed = None;
@@ -221,6 +228,7 @@ impl Agent {
         self.exporter.report_counters(now, &mut self.discards);
         self.exporter.report_discards(now, &mut self.discards);
         self.report_host(now);
+        let netlink_due = self.tend_netlink(now);
         let e = &mut self.exporter;
         e.outbox.send_full(now, e.transport.as_mut());
         e.outbox.flush_aged(now, e.transport.as_mut());
@@ -231,6 +239,7 @@ impl Agent {
         let host = self.host_due.saturating_sub(LOOKAHEAD);
         [
             transport_due,
+            netlink_due,
             self.discards.due(),
             e.outbox.due(),
             e.interfaces.due(),
@@ -257,6 +266,22 @@ impl Agent {
         self.exporter.report_discards(now, &mut self.discards);
         let e = &mut self.exporter;
         e.outbox.flush(now, e.transport.as_mut());
+        if let Some(n) = &mut e.netlink {
+            n.flush(now);
+        }
+    }
+
+    /// Keeps the netlink exporter going. Says when to call again.
+    fn tend_netlink(&mut self, now: u64) -> u64 {
+        let Some(n) = &mut self.exporter.netlink else {
+            return u64::MAX;
+        };
+        n.flush(now);
+        if n.due() <= now {
+            let lost = self.rings.iter_mut().map(|r| r.consumer.overflows()).sum();
+            n.every_second(now, &self.exporter.router.interfaces(), lost);
+        }
+        n.tick(now)
     }
 
     /// Samples taken from the rings so far.
@@ -281,6 +306,7 @@ impl Agent {
             orphans: e.orphans,
             oversize: e.oversize,
             discards: self.discards.status(e.router.as_ref()),
+            netlink: e.netlink.as_ref().map(|n| n.status(now)),
             rings: self.rings.iter_mut().map(Ring::status).collect(),
             collectors: e.transport.status(now),
         }
@@ -396,6 +422,9 @@ impl Exporter {
             self.interfaces.restart();
         }
         self.interfaces.update(now, &reports);
+        if let Some(n) = &mut self.netlink {
+            n.update(&reports);
+        }
         self.refreshed = Some(now);
         reports
     }
@@ -439,6 +468,11 @@ impl Exporter {
             output,
             route,
         };
+        if let Some(n) = &mut self.netlink {
+            let ends = (came_by, output.if_index().unwrap_or(0));
+            let timestamp = self.router.unix_ns(slot.time);
+            n.sample(now, &NetlinkSample::new(slot, ends, timestamp));
+        }
         match self.outbox.push(now, self.transport.as_mut(), |b| {
             flow::push(b, slot, &context)
         }) {
@@ -472,6 +506,11 @@ impl Exporter {
             // 0 where there is no such interface: not known.
             let ends = [slot.rx_if, slot.tx_if].map(|i| self.interfaces.exported(i));
             let router = self.router.clone();
+            if let Some(n) = &mut self.netlink {
+                let node = router.slot_name(slot.slot).unwrap_or_default();
+                let timestamp = router.unix_ns(slot.time);
+                n.drop_alert(now, &NetlinkDrop::new(&slot, &node, timestamp));
+            }
             let head = discards.head(&slot, (ends[0], ends[1]), router.as_ref());
             match self.outbox.push(now, self.transport.as_mut(), |b| {
                 discard::push(b, &head, &slot, router.as_ref())

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::collector_config::CollectorConfig;
 use crate::elect::Election;
+use crate::netlink::NetlinkConfig;
 
 /// Settings of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,6 +32,8 @@ pub struct AgentConfig {
     pub max_age_ms: u32,
     /// Dropped packets reported a second at most, 0 = none.
     pub drop_limit: u32,
+    /// What hsflowd on this machine is given over netlink; `None` = nothing.
+    pub netlink: Option<NetlinkConfig>,
 }
 
 impl Default for AgentConfig {
@@ -45,6 +48,7 @@ impl Default for AgentConfig {
             max_datagram: 1400,
             max_age_ms: 1000,
             drop_limit: 0,
+            netlink: None,
         }
     }
 }
@@ -90,6 +94,9 @@ impl AgentConfig {
         within("drop_limit", self.drop_limit, (0, Self::MAX_DROP_LIMIT))?;
         let count = u32::try_from(self.collectors.len()).unwrap_or(u32::MAX);
         within("collectors", count, (0, Self::MAX_COLLECTORS as u32))?;
+        if let Some(n) = self.netlink {
+            within("netlink group", n.group, (1, NetlinkConfig::MAX_GROUP))?;
+        }
         if self.election.rules.len() > Election::MAX_RULES {
             return Err(ConfigError::Rules(self.election.rules.len()));
         }

@@ -9,6 +9,7 @@
 //! - [`Router`]: all that the agent asks of the router. It knows no forwarding table and no interface type.
 //! - [`Transport`]: where datagrams go; [`UdpTransport`] is the real one.
 //! - [`discover`]: collectors that the DNS names.
+//! - [`netlink`]: the same for an unmodified hsflowd: PSAMPLE, USERSOCK and NET_DM.
 //! - [`host`]: counters of the machine, read from `/proc` and `/sys`.
 //! - [`elect`]: which address the agent calls its own when nobody said.
 //!
@@ -23,6 +24,7 @@ pub mod elect;
 mod flow;
 pub mod host;
 mod interface;
+pub mod netlink;
 mod outbox;
 mod router;
 mod status;

@@ -57,6 +57,12 @@ pub struct IfReport {
     pub incarnation: u64,
     /// Name.
     pub name: String,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// It is a loopback.
+    pub loopback: bool,
+    /// ifIndex of its Linux counterpart in the agent's own network namespace, 0 = none.
+    pub os_index: u32,
     /// Bits per second, 0 = unknown.
     pub speed: u64,
     /// Duplex.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Serialize;
 
 use crate::collector_config::CollectorConfig;
+use crate::netlink::NetlinkStatus;
 
 /// The agent's state and what it has done since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,6 +32,9 @@ pub struct AgentStatus {
     pub oversize: u64,
     /// Dropped packets.
     pub discards: DiscardStatus,
+    /// The netlink exporter, if it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub netlink: Option<NetlinkStatus>,
     /// The workers' rings.
     pub rings: Vec<RingStatus>,
     /// The collectors, in the order configured.

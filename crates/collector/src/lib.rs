@@ -6,6 +6,7 @@
 //! - `output`: what is printed, gathered and written.
 //! - [`status`]: what was received and what was lost.
 //! - [`lint`]: `parshall sflow lint`, which names every violation of the specification.
+//! - [`psample`]: `parshall sflow psample`, which prints the kernel's packet samples.
 //! - [`forward`], [`replay`], [`record`], [`convert`]: the tools that pass datagrams on; [`common`] is what they share.
 //!
 //! What a datagram means is `parshall-sflow-wire`'s business; this crate knows sockets, files, signals and the clock.
@@ -20,6 +21,7 @@ mod input;
 pub mod lint;
 mod live;
 mod output;
+pub mod psample;
 pub mod record;
 pub mod replay;
 pub mod status;
@@ -28,5 +30,6 @@ pub use args::DecodeArgs;
 pub use convert::ConvertArgs;
 pub use decode::{DecodeError, run};
 pub use forward::ForwardArgs;
+pub use psample::PsampleArgs;
 pub use record::RecordArgs;
 pub use replay::ReplayArgs;

@@ -127,6 +127,16 @@ impl Default for MemifSpec {
 }
 
 impl DeviceKind {
+    /// The network namespace that its Linux counterpart was said to be in.
+    pub fn host_namespace(&self) -> Option<&str> {
+        match self {
+            DeviceKind::Tap(t) => t.host_ns.as_deref(),
+            DeviceKind::AfPacket { host_ns, .. } => host_ns.as_deref(),
+            DeviceKind::AfXdp(c) => c.host_ns.as_deref(),
+            _ => None,
+        }
+    }
+
     /// What the names of its interfaces start with.
     pub fn stem(&self) -> &'static str {
         match self {

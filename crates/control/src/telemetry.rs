@@ -10,7 +10,7 @@ use parshall_agent::elect::Candidate;
 use parshall_agent::{IfReport, RouteInfo};
 use parshall_buffer::Pool;
 use parshall_counters::{IfTotals, WorkerCounters};
-use parshall_device::Duplex;
+use parshall_device::{DeviceInfo, Duplex};
 use parshall_fib::{Dpo, DpoKind, Payload};
 use parshall_nodes::{Shared, flow_hash4, flow_hash6};
 use parshall_wire::{EtherType, Ipv4Packet, Ipv6Packet};
@@ -32,6 +32,8 @@ pub struct Port {
     up: bool,
     link_up: bool,
     promiscuous: bool,
+    mac: [u8; 6],
+    os_index: u32,
     speed: u64,
     duplex: Duplex,
     sflow: bool,
@@ -54,6 +56,8 @@ pub fn port(i: &Interface, rate: u32, forwarding: &Forwarding) -> Port {
         up: i.up,
         link_up: i.up && info.as_ref().is_some_and(|d| d.link_up),
         promiscuous: i.promiscuous || i.xconnect.is_some(),
+        mac: i.mac,
+        os_index: own_os_index(i, info.as_ref()),
         speed: info.as_ref().map_or(0, |d| d.speed),
         duplex: info.as_ref().map_or(Duplex::Unknown, |d| d.duplex),
         sflow: i.sflow.is_some(),
@@ -64,6 +68,16 @@ pub fn port(i: &Interface, rate: u32, forwarding: &Forwarding) -> Port {
         addresses: i.addresses.iter().map(|a| a.0).collect(),
         loopback: info.is_some_and(|d| d.kind == "Loopback"),
     }
+}
+
+/// ifIndex of an interface's Linux counterpart, 0 where there is none or it lives in another network namespace.
+fn own_os_index(i: &Interface, info: Option<&DeviceInfo>) -> u32 {
+    let here = i
+        .spec
+        .as_ref()
+        .is_some_and(|s| s.kind.host_namespace().is_none());
+    let index = info.filter(|_| here).and_then(|d| d.os_index);
+    index.unwrap_or(0)
 }
 
 /// The interface with this index.
@@ -264,6 +278,9 @@ impl parshall_agent::Router for View {
                 if_index: p.index,
                 incarnation: 0,
                 name: p.name.clone(),
+                mac: p.mac,
+                loopback: p.loopback,
+                os_index: p.os_index,
                 speed: p.speed,
                 duplex: p.duplex,
                 admin_up: p.up,

@@ -1,6 +1,7 @@
 //! Fields of sFlow.
 
 use parshall_agent::AgentConfig;
+use parshall_agent::netlink::NetlinkConfig;
 
 use super::{HEADER_BYTES, RATE, field};
 use crate::schema::Default::{None, Required, Value, Words};
@@ -76,6 +77,34 @@ pub(super) const SFLOW: Section = Section {
             },
             None,
             "Where datagrams go; each gets all of them.",
+        ),
+        field(
+            "netlink",
+            Kind::Either(&[Kind::Bool, Kind::Record(&NETLINK)]),
+            Value("false"),
+            "Give samples, counters and drops to hsflowd on this machine; `true` with the settings it expects.",
+        ),
+    ],
+};
+
+const NETLINK: Section = Section {
+    title: "sFlow by way of hsflowd",
+    help: "What the agent gives to hsflowd over netlink, as VPP's sflow plugin does.",
+    fields: &[
+        field(
+            "group",
+            Kind::Uint {
+                min: 1,
+                max: NetlinkConfig::MAX_GROUP as u64,
+            },
+            Value("3"),
+            "PSAMPLE group of packets received; those sent go to the next one.",
+        ),
+        field(
+            "os-index",
+            Kind::Bool,
+            Value("true"),
+            "Number ports of drops for an hsflowd with `osIndex=on`.",
         ),
     ],
 };

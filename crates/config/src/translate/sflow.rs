@@ -13,6 +13,7 @@ impl Builder<'_, '_> {
         let file = self.file;
         if let Some(r) = file.record("sflow") {
             self.agent(r);
+            self.netlink(r);
             self.collectors(r);
         }
         for i in self.interfaces.clone() {
@@ -49,6 +50,22 @@ impl Builder<'_, '_> {
                 self.line(r, field, format!("sflow {field} {n}"));
             }
         }
+    }
+
+    fn netlink(&mut self, r: &Record) {
+        let options = match r.get("netlink").map(|i| &i.value) {
+            None | Some(Checked::Bool(false)) => return,
+            Some(Checked::Record(n)) => {
+                let group = n.get("group").and_then(|i| i.value.uint());
+                let group = group.map_or(String::new(), |g| format!(" group {g}"));
+                let off = n
+                    .get("os-index")
+                    .is_some_and(|i| i.value == Checked::Bool(false));
+                group + if off { " no-os-index" } else { "" }
+            }
+            Some(_) => String::new(),
+        };
+        self.line(r, "netlink", format!("sflow netlink{options}"));
     }
 
     fn collectors(&mut self, r: &Record) {

@@ -17,6 +17,7 @@ mod route;
 mod runtime;
 mod set_interface;
 mod sflow;
+mod sflow_netlink;
 mod shell;
 mod show_fib;
 mod show_interface;
@@ -123,6 +124,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         neighbor::COMMANDS,
         mpls::COMMANDS,
         sflow::COMMANDS,
+        sflow_netlink::COMMANDS,
         collectors::COMMANDS,
         packet_generator::COMMANDS,
         trace::COMMANDS,

@@ -238,6 +238,7 @@ fn print_agent(out: &mut String, a: &AgentStatus) {
             a.orphans, a.oversize
         );
     }
+    super::sflow_netlink::print(out, a);
     for c in &a.collectors {
         super::collectors::print_one(out, c);
     }

@@ -226,8 +226,9 @@ impl Router {
 
     fn start_agent(&mut self) -> Result<()> {
         let config = self.agent_config();
-        let needed =
-            !config.collectors.is_empty() || self.interfaces.iter().any(|i| i.sflow.is_some());
+        let needed = !config.collectors.is_empty()
+            || config.netlink.is_some()
+            || self.interfaces.iter().any(|i| i.sflow.is_some());
         if self.is_model() || self.sflow.agent.is_some() || !needed {
             return Ok(());
         }
