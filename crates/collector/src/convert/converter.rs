@@ -333,8 +333,10 @@ mod tests {
         b.finish().to_vec()
     }
 
-    /// Headers of version 5: engine, first flow, interval, and its records' packets and bytes.
-    fn version5(scale: Scale, datagrams: &[Vec<u8>]) -> (Counts, Vec<(u16, u32, u16, u32, u32)>) {
+    /// Of a version 5 datagram: engine, first flow, interval, and its records' packets and bytes.
+    type Version5 = (u16, u32, u16, u32, u32);
+
+    fn version5(scale: Scale, datagrams: &[Vec<u8>]) -> (Counts, Vec<Version5>) {
         let mut c = Converter::new(settings(Protocol::NetFlow5, scale));
         let mut seen = Vec::new();
         let mut sink = |_: IpAddr, d: &[u8]| {
