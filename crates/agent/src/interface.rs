@@ -1,10 +1,13 @@
 //! What the agent remembers of each interface: its numbers, its pool, when its counters are due.
 
+mod pool;
+
 use parshall_counters::IfTotals;
 use parshall_device::Duplex;
 use parshall_sflow_wire::record::{EthernetCounters, IfCounters, PortName};
 use parshall_sflow_wire::{CounterRecord, DataSource};
 
+use self::pool::Pool;
 use crate::host::cut;
 use crate::router::{IfReport, Router};
 
@@ -24,9 +27,7 @@ pub struct Interface {
     incarnation: u64,
     flow_sequence: u32,
     counter_sequence: u32,
-    pool: (u64, u64),
-    /// The round in which `pool` was asked for.
-    pool_round: u64,
+    pool: Pool,
     totals: IfTotals,
     /// When its counters are due, in ns; `None` = not reported.
     due: Option<u64>,
@@ -40,8 +41,7 @@ impl Interface {
             incarnation,
             flow_sequence: 0,
             counter_sequence: 0,
-            pool: (0, 0),
-            pool_round: 0,
+            pool: Pool::default(),
             totals: IfTotals::default(),
             due: None,
             seen: true,
@@ -58,17 +58,13 @@ impl Interface {
     /// millisecond or so: the counters lie in memory that workers write, and each look at them slows a worker a little.
     #[inline]
     pub fn next_flow(&mut self, index: u32, round: u64, router: &dyn Router) -> (u32, u32, u32) {
-        if self.pool_round != round {
-            let pool = router.pool(index);
-            if pool.0 < self.pool.0 || pool.1 < self.pool.1 {
-                // Counters were cleared; the sequence starts again with them, or collectors would compute nonsense.
-                self.flow_sequence = 0;
-            }
-            self.pool = pool;
-            self.pool_round = round;
+        // Where counters were cleared the sequence starts again with them, or collectors would compute nonsense.
+        if self.pool.is_of_before(round) && self.pool.update(round, router.pool(index)) {
+            self.flow_sequence = 0;
         }
         self.flow_sequence = self.flow_sequence.wrapping_add(1);
-        (self.flow_sequence, self.pool.0 as u32, self.pool.1 as u32)
+        let (pool, drops) = self.pool.tell();
+        (self.flow_sequence, pool, drops)
     }
 
     /// The number of the next counter sample, which carries `totals`.
