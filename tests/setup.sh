@@ -15,6 +15,11 @@ needs=(
   dnsmasq:dnsmasq-base     # the name server that discovery asks
   clang:clang              # compiles the kernel programs again, to compare
   tshark:tshark            # an independent judge of every datagram and packet we emit
+  tcpdump:tcpdump          # takes datagrams off the loopback
+  sfcapd:nfdump-sflow      # collectors of others, which our datagrams have to please:
+  nfdump:nfdump            #   nfdump's,
+  sfacctd:pmacct           #   pmacct's
+  go:golang-go             #   and goflow2, which is built below
   dpdk-testpmd:dpdk-dev    # the yardstick of the benches, and the other side of memif
   valgrind:valgrind        # counts the instructions a packet takes
 )
@@ -27,22 +32,50 @@ for need in "${needs[@]}"; do
     packages+=("${need##*:}")
   fi
 done
-[ ${#packages[@]} -eq 0 ] && exit 0
 
-if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-  echo "tests/setup.sh: installing ${packages[*]}"
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get update -q
-  apt-get install -q -y --no-install-recommends "${packages[@]}"
-  exit 0
-fi
-
-{
-  echo "tests/setup.sh: the tests need these programs, which are not installed: ${programs[*]}"
-  if command -v apt-get >/dev/null; then
-    echo "  sudo apt-get install ${packages[*]}"
-  else
-    echo "  (Debian calls their packages: ${packages[*]})"
+install_packages() {
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+    echo "tests/setup.sh: installing ${packages[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q
+    apt-get install -q -y --no-install-recommends "${packages[@]}"
+    return
   fi
-} >&2
-exit 1
+  {
+    echo "tests/setup.sh: the tests need these programs, which are not installed: ${programs[*]}"
+    if command -v apt-get >/dev/null; then
+      echo "  sudo apt-get install ${packages[*]}"
+    else
+      echo "  (Debian calls their packages: ${packages[*]})"
+    fi
+  } >&2
+  exit 1
+}
+
+# goflow2 is a Go module and nobody's package. It is built once, into the user's cache.
+goflow2=github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6
+goflow2_toolchain=go1.24.1 # its go.mod's
+build_goflow2() {
+  local bin="${XDG_CACHE_HOME:-$HOME/.cache}/parshall-tests/bin" built
+  built=$(go version -m "$bin/goflow2" 2>/dev/null | awk '$1 == "mod" { print $3 }' || true)
+  [ "$built" = "${goflow2##*@}" ] && return
+  echo "tests/setup.sh: building $goflow2"
+  local go=go have
+  have=$(go env GOVERSION)
+  # Before 1.21 a Go cannot fetch the toolchain that a module asks for. But a toolchain is itself a module.
+  if [ "$(printf 'go1.21\n%s\n' "$have" | sort -V | head -1)" != go1.21 ]; then
+    local module="golang.org/toolchain@v0.0.1-$goflow2_toolchain.$(go env GOOS)-$(go env GOARCH)"
+    go mod download "$module"
+    local root
+    root="$(go env GOMODCACHE)/$module"
+    chmod -R u+w "$root" && chmod -R +x "$root/bin" "$root/pkg/tool"
+    go="$root/bin/go"
+  fi
+  # A newer Go builds it as it is; an older one fetches what go.mod asks for.
+  local choice=auto
+  [ "$(printf '%s\n%s\n' "$goflow2_toolchain" "$have" | sort -V | head -1)" = "$goflow2_toolchain" ] && choice=local
+  env -u GOROOT GOTOOLCHAIN="$choice" GOBIN="$bin" GOFLAGS= CGO_ENABLED=0 "$go" install "$goflow2"
+}
+
+[ ${#packages[@]} -eq 0 ] || install_packages
+build_goflow2

@@ -93,6 +93,41 @@ impl Netns {
         }
     }
 
+    /// Starts a process inside the namespace that writes its output and its messages to these files.
+    pub fn spawn_to(&self, line: &str, out: &Path, log: &Path) -> Process {
+        let file = |path| std::fs::File::create(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        let mut command = self.command(line);
+        let child = command.stdout(file(out)).stderr(file(log)).spawn();
+        Process {
+            child: child.unwrap_or_else(|e| panic!("{line}: {e}")),
+        }
+    }
+
+    /// Waits until somebody inside the namespace has that UDP port.
+    pub fn await_port(&self, port: u16) {
+        let end = Instant::now() + Duration::from_secs(20);
+        let filter = format!("ss -Hlun sport = :{port}");
+        while self.run(&filter).is_empty() {
+            assert!(Instant::now() < end, "nobody listens on UDP port {port}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until everything sent to that UDP port was read.
+    pub fn await_read(&self, port: u16) {
+        let end = Instant::now() + Duration::from_secs(20);
+        let filter = format!("ss -Hlun sport = :{port}");
+        loop {
+            let sockets = self.run(&filter);
+            let waiting = |l: &str| l.split_whitespace().nth(1).is_some_and(|n| n != "0");
+            if !sockets.lines().any(waiting) {
+                return;
+            }
+            assert!(Instant::now() < end, "port {port} is not read: {sockets}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Sets a sysctl inside the namespace.
     pub fn sysctl(&self, setting: &str) {
         self.run(&format!("sysctl -qw {setting}"));
@@ -110,6 +145,23 @@ impl Drop for Netns {
 /// A running process, ended on drop.
 pub struct Process {
     child: Child,
+}
+
+impl Process {
+    /// Ends it by a signal (`-INT`) and waits until it is gone.
+    pub fn end(mut self, signal: &str) {
+        must("kill", &[signal, &self.child.id().to_string()]);
+        let end = Instant::now() + Duration::from_secs(20);
+        while self.child.try_wait().is_ok_and(|s| s.is_none()) {
+            assert!(Instant::now() < end, "a process does not end by {signal}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops it, or lets it go on: `-STOP`, `-CONT`.
+    pub fn signal(&self, signal: &str) {
+        must("kill", &[signal, &self.child.id().to_string()]);
+    }
 }
 
 impl Drop for Process {

@@ -1,0 +1,559 @@
+//! What other people's collectors make of our datagrams: goflow2, nfdump's sfcapd, pmacct's sfacctd and tshark receive from one agent
+//! at the same time. None finds an error, all but sfacctd agree to the packet and the byte, and what they estimate lies within four
+//! standard deviations of what the router counted, for each interface. docs/reference/collectors.md says what each shows.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Netns, Process, Router, must, parshall};
+
+const GOFLOW2: u16 = 6343;
+const SFCAPD: u16 = 6344;
+const SFACCTD: u16 = 6345;
+/// What tshark looks at; `parshall sflow decode` is the one who listens there.
+const TSHARK: u16 = 6346;
+
+/// Packets of each stream.
+const PACKETS: u64 = 120_000;
+/// Bytes of the frame check sequence: sFlow counts them in the frame's length, the router's counters do not.
+const FCS: u64 = 4;
+
+/// IPv4 in by pg0 and out by pg2, IPv6 in by pg1 and out by pg3; frames of many lengths, most longer than what is sampled of them.
+const CONFIG: &str = "\
+cli: {socket: SOCKET}
+interfaces:
+  pg0:
+    mac: '02:fe:00:00:00:01'
+    addresses: [10.0.0.1/24]
+    sflow: {sampling-rate: 20}
+  pg1:
+    mac: '02:fe:00:00:00:02'
+    addresses: ['2001:db8:1::1/64']
+    sflow: {sampling-rate: 40}
+  pg2:
+    addresses: [10.0.2.1/24]
+    sflow: true
+  pg3:
+    addresses: ['2001:db8:3::1/64']
+    sflow: true
+neighbors:
+  - {interface: pg2, address: 10.0.2.2, mac: '02:00:00:00:01:02'}
+  - {interface: pg3, address: '2001:db8:3::2', mac: '02:00:00:00:01:03'}
+routes:
+  - {prefix: 20.0.0.0/8, via: 10.0.2.2, interface: pg2}
+  - {prefix: '2001:db8:20::/48', via: '2001:db8:3::2', interface: pg3}
+sflow:
+  agent-address: 192.0.2.9
+  polling-interval: 1
+  collectors: ['127.0.0.1:6343', '127.0.0.1:6344', '127.0.0.1:6345', '127.0.0.1:6346']
+packet-generator:
+  streams:
+    - name: v4
+      interface: pg0
+      limit: 120000
+      rate: 15000
+      size: 64-1400
+      enabled: false
+      data: 'IP4: 02:00:00:00:00:01 -> 02:fe:00:00:00:01 UDP: 10.0.0.2 -> 20.0.0.1 - 20.0.0.250 UDP: 1234 -> 4321 incrementing 30'
+    - name: v6
+      interface: pg1
+      limit: 120000
+      rate: 15000
+      size: 64-1400
+      enabled: false
+      data: 'IP6: 02:00:00:00:00:02 -> 02:fe:00:00:00:02 UDP: 2001:db8:1::2 -> 2001:db8:20::1 UDP: 1234 -> 4321 incrementing 10'
+";
+
+/// What a collector makes of the samples of packets that came in by one interface and left by another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Flow {
+    /// Estimated.
+    packets: u64,
+    /// Estimated, with frame check sequence.
+    bytes: u64,
+}
+
+/// By ifIndex in and out.
+type Flows = BTreeMap<(u64, u64), Flow>;
+
+fn add(flows: &mut Flows, way: (u64, u64), packets: u64, bytes: u64) {
+    let flow = flows.entry(way).or_default();
+    flow.packets += packets;
+    flow.bytes += bytes;
+}
+
+/// The four collectors, and where they write.
+struct Collectors {
+    dir: tempfile::TempDir,
+    goflow2: Process,
+    sfcapd: Process,
+    sfacctd: Process,
+    tshark: Process,
+    decode: Process,
+}
+
+impl Collectors {
+    fn start(ns: &Netns) -> Collectors {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let start = |name: &str, line: String| {
+            ns.spawn_to(
+                &line,
+                &at(&format!("{name}.out")),
+                &at(&format!("{name}.log")),
+            )
+        };
+        // Segmentation offload on the loopback would show a capture several datagrams as one; see docs/limits.md.
+        ns.run("ethtool -K lo tx-udp-segmentation off");
+        let goflow2 = start(
+            "goflow2",
+            format!(
+                "{} -listen sflow://127.0.0.1:{GOFLOW2} -addr 127.0.0.1:8080 -transport.file {}",
+                goflow2().display(),
+                at("goflow2.json").display()
+            ),
+        );
+        std::fs::create_dir(at("nfcapd")).unwrap();
+        let sfcapd = start(
+            "sfcapd",
+            format!(
+                "sfcapd -b 127.0.0.1 -p {SFCAPD} -t 3600 -w {}",
+                at("nfcapd").display()
+            ),
+        );
+        let conf = at("sfacctd.conf");
+        let json = at("sfacctd.json");
+        std::fs::write(&conf, sfacctd_conf(&json)).unwrap();
+        let sfacctd = start("sfacctd", format!("sfacctd -f {}", conf.display()));
+        let decode = start(
+            "decode",
+            format!(
+                "{} sflow decode -j -p {TSHARK} --status",
+                parshall().display()
+            ),
+        );
+        // The filter says `udp dst port` without a blank.
+        let tshark = start(
+            "tshark",
+            format!(
+                "tshark -q -i lo -f udp[2:2]={TSHARK} -w {}",
+                at("tshark.pcapng").display()
+            ),
+        );
+        for port in [GOFLOW2, SFCAPD, SFACCTD, TSHARK] {
+            ns.await_port(port);
+        }
+        let c = Collectors {
+            goflow2,
+            sfcapd,
+            sfacctd,
+            tshark,
+            decode,
+            dir,
+        };
+        until("tshark captures", || {
+            c.read("tshark.log").contains("Capturing on")
+        });
+        c
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+}
+
+/// goflow2, where tests/setup.sh put it.
+fn goflow2() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let cache = cache.unwrap_or_else(|| home().join(".cache"));
+    let program = cache.join("parshall-tests/bin/goflow2");
+    assert!(
+        program.exists(),
+        "{} is needed for this test: tests/setup.sh builds it",
+        program.display()
+    );
+    program
+}
+
+fn sfacctd_conf(json: &Path) -> String {
+    format!(
+        "daemonize: false\n\
+         sfacctd_ip: 127.0.0.1\n\
+         sfacctd_port: {SFACCTD}\n\
+         sfacctd_renormalize: true\n\
+         plugins: print\n\
+         aggregate: in_iface, out_iface\n\
+         print_output: json\n\
+         print_output_file: {}\n\
+         print_refresh_time: 3600\n",
+        json.display()
+    )
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < end, "{what}: not within a minute");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn number(v: &Value, key: &str) -> u64 {
+    v[key].as_u64().unwrap_or_else(|| panic!("no {key} in {v}"))
+}
+
+fn lines(text: &str) -> impl Iterator<Item = Value> {
+    text.lines()
+        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}")))
+}
+
+/// What our own decoder printed: the samples, the ifIndex of each name, and the last octets and packets in and out of each ifIndex.
+#[derive(Default)]
+struct Own {
+    flows: Flows,
+    /// Sums of the squares of the frames' lengths: what the error of an estimate of bytes grows with.
+    squares: BTreeMap<(u64, u64), u64>,
+    samples: u64,
+    counter_samples: u64,
+    index: BTreeMap<String, u64>,
+    counters: BTreeMap<u64, [u64; 4]>,
+}
+
+fn own(text: &str) -> Own {
+    let mut own = Own::default();
+    for datagram in lines(text) {
+        assert!(datagram.get("error").is_none(), "{datagram}");
+        for sample in datagram["samples"].as_array().unwrap() {
+            own_sample(&mut own, sample);
+        }
+    }
+    own
+}
+
+fn own_sample(own: &mut Own, sample: &Value) {
+    let element = |key: &str| {
+        let mut all = sample["elements"].as_array().unwrap().iter();
+        all.find(|e| e.get(key).is_some())
+    };
+    if sample["sampleType"] == "FLOWSAMPLE" {
+        let length = number(element("sampledPacketSize").unwrap(), "sampledPacketSize");
+        let rate = number(sample, "meanSkipCount");
+        let way = (number(sample, "inputPort"), number(sample, "outputPort"));
+        add(&mut own.flows, way, rate, rate * length);
+        *own.squares.entry(way).or_default() += rate * length * length;
+        own.samples += 1;
+        return;
+    }
+    assert_eq!(sample["sampleType"], "COUNTERSSAMPLE", "{sample}");
+    own.counter_samples += 1;
+    let Some(generic) = element("ifInOctets") else {
+        return;
+    };
+    let index = number(generic, "ifIndex");
+    let packets = |way: &str| {
+        let kinds = ["UcastPkts", "MulticastPkts", "BroadcastPkts"];
+        kinds
+            .map(|k| number(generic, &format!("{way}{k}")))
+            .iter()
+            .sum()
+    };
+    let octets = |way: &str| number(generic, &format!("{way}Octets"));
+    let counters = [
+        octets("ifIn"),
+        packets("ifIn"),
+        octets("ifOut"),
+        packets("ifOut"),
+    ];
+    own.counters.insert(index, counters);
+    if let Some(name) = element("ifName") {
+        let name = name["ifName"].as_str().unwrap().to_owned();
+        own.index.insert(name, index);
+    }
+}
+
+fn goflow2_flows(text: &str) -> Flows {
+    let mut flows = Flows::new();
+    for m in lines(text) {
+        assert_eq!(m["type"], "SFLOW_5", "{m}");
+        let rate = number(&m, "sampling_rate");
+        let way = (number(&m, "in_if"), number(&m, "out_if"));
+        add(
+            &mut flows,
+            way,
+            rate * number(&m, "packets"),
+            rate * number(&m, "bytes"),
+        );
+    }
+    flows
+}
+
+/// One of goflow2's metrics, summed over its labels that contain `label`; 0 while there is none.
+fn metric(ns: &Netns, name: &str, label: &str) -> u64 {
+    let program = "import urllib.request;print(urllib.request.urlopen('http://127.0.0.1:8080/metrics').read().decode())";
+    let mut command = ns.command("python3 -c");
+    let out = command.arg(program).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("goflow2_flow_process_sf_total"), "{text}");
+    let named = |l: &&str| l.starts_with(name) && l[name.len()..].starts_with('{');
+    let values = text.lines().filter(named).filter(|l| l.contains(label));
+    values
+        .map(|l| l.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64)
+        .sum()
+}
+
+/// nfdump scales by itself.
+fn nfdump_flows(dir: &Path) -> Flows {
+    let text = must("nfdump", &["-R", &dir.display().to_string(), "-o", "json"]);
+    let all: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    let mut flows = Flows::new();
+    for f in all.as_array().unwrap() {
+        let way = (number(f, "input_snmp"), number(f, "output_snmp"));
+        add(
+            &mut flows,
+            way,
+            number(f, "in_packets"),
+            number(f, "in_bytes"),
+        );
+    }
+    flows
+}
+
+/// So does sfacctd, by how far the sample pool went on.
+fn sfacctd_flows(text: &str) -> Flows {
+    let mut flows = Flows::new();
+    for f in lines(text) {
+        let way = (number(&f, "iface_in"), number(&f, "iface_out"));
+        add(&mut flows, way, number(&f, "packets"), number(&f, "bytes"));
+    }
+    flows
+}
+
+/// tshark shows the fields of every sample of a datagram in one line, separated by commas.
+fn tshark_flows(capture: &Path) -> Flows {
+    let mut args = vec!["-r", capture.to_str().unwrap()];
+    let port = format!("udp.port=={TSHARK},sflow");
+    args.extend(["-d", &port, "-T", "fields", "-E", "separator=;"]);
+    for field in [
+        "sflow.flow_sample.input_interface_value",
+        "sflow.flow_sample.output_interface_value",
+        "sflow.flow_sample.sampling_rate",
+        "sflow_245.header.frame_length",
+    ] {
+        args.extend(["-e", field]);
+    }
+    let mut flows = Flows::new();
+    for line in must("tshark", &args).lines().filter(|l| l.contains(';')) {
+        let columns: Vec<Vec<u64>> = line
+            .split(';')
+            .map(|c| c.split(',').filter_map(|n| n.parse().ok()).collect())
+            .collect();
+        let [inputs, outputs, rates, lengths] = columns.as_slice() else {
+            panic!("four columns: {line}")
+        };
+        assert!(
+            columns.iter().all(|c| c.len() == inputs.len()),
+            "as many of each: {line}"
+        );
+        for n in 0..inputs.len() {
+            add(
+                &mut flows,
+                (inputs[n], outputs[n]),
+                rates[n],
+                rates[n] * lengths[n],
+            );
+        }
+    }
+    flows
+}
+
+/// What tshark finds wrong.
+fn tshark_errors(capture: &Path) -> String {
+    let port = format!("udp.port=={TSHARK},sflow");
+    let filter = "_ws.malformed || _ws.expert.severity == error || !sflow";
+    let file = capture.to_str().unwrap();
+    let said = must("tshark", &["-r", file, "-d", &port, "-Y", filter]);
+    let errors = said.lines().filter(|l| !l.contains("Running as user"));
+    errors.collect::<Vec<_>>().join("\n")
+}
+
+/// Waits until both streams ran out, all samples were sent and the counters at the end were, too; what `show sflow` says then.
+fn until_sent(router: &Router, collectors: &Collectors) -> Value {
+    let mut shown = Value::Null;
+    until("all samples are taken and sent", || {
+        shown = router.json("show sflow");
+        sum(&shown["interfaces"], "pool") == 2 * PACKETS
+            && sum(&shown["agent"]["rings"], "drained") == sum(&shown["interfaces"], "samples")
+    });
+    assert_eq!(sum(&shown["interfaces"], "dropped"), 0, "{shown}");
+    until("the last counters arrive", || {
+        let text = collectors.read("decode.out");
+        // The last line may be half written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let received = own(whole).counters.into_values();
+        received.map(|c| c[1]).sum::<u64>() == 2 * PACKETS
+    });
+    shown
+}
+
+fn sum(list: &Value, key: &str) -> u64 {
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|v| number(v, key))
+        .sum()
+}
+
+/// goflow2 decoded every datagram and record, and dropped none.
+fn goflow2_is_content(ns: &Netns) {
+    for error in ["flow_decoder_error_total", "flow_dropped_packets_total"] {
+        assert_eq!(metric(ns, &format!("goflow2_{error}"), ""), 0, "{error}");
+    }
+    let unknown = metric(ns, "goflow2_flow_process_sf_samples_total", "unknown");
+    assert_eq!(unknown, 0, "samples that goflow2 does not know");
+}
+
+/// What the collectors made of it all.
+struct Seen {
+    own: Own,
+    goflow2: Flows,
+    sfcapd: Flows,
+    sfacctd: Flows,
+    tshark: Flows,
+}
+
+/// Ends them in the way that makes each write what it has; none must have complained.
+fn end(c: Collectors) -> Seen {
+    let dir = c.dir;
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    c.goflow2.end("-TERM");
+    c.sfcapd.end("-TERM");
+    c.sfacctd.end("-INT");
+    c.tshark.end("-INT");
+    c.decode.end("-INT");
+    let log = read("goflow2.log");
+    assert!(
+        !log.contains("level=ERROR") && !log.contains("level=WARN"),
+        "{log}"
+    );
+    let log = read("sfcapd.log") + &read("sfcapd.out");
+    assert!(
+        log.contains("Sequence Errors: 0, Bad Packets: 0")
+            && !["length error", "caught exception", "unexpected", "unknown"]
+                .iter()
+                .any(|e| log.contains(e)),
+        "{log}"
+    );
+    let log = read("sfacctd.log") + &read("sfacctd.out");
+    let complaints = ["ERROR", "WARN", "discarding", "missing"];
+    assert!(
+        log.contains("Purging cache - END") && !complaints.iter().any(|e| log.contains(e)),
+        "{log}"
+    );
+    let capture = dir.path().join("tshark.pcapng");
+    assert_eq!(tshark_errors(&capture), "");
+    let status = lines(&read("decode.log")).last().unwrap();
+    for lost in [
+        "malformed",
+        "lost_datagrams",
+        "lost_flow_samples",
+        "agent_drops",
+    ] {
+        assert_eq!(number(&status, lost), 0, "{status}");
+    }
+    Seen {
+        own: own(&read("decode.out")),
+        goflow2: goflow2_flows(&read("goflow2.json")),
+        sfcapd: nfdump_flows(&dir.path().join("nfcapd")),
+        sfacctd: sfacctd_flows(&read("sfacctd.json")),
+        tshark: tshark_flows(&capture),
+    }
+}
+
+/// What the router counted of the packets that came in by one interface and left by another.
+struct Truth {
+    way: (u64, u64),
+    packets: u64,
+    /// Without frame check sequence.
+    bytes: u64,
+    rate: u64,
+}
+
+fn check(seen: &Seen, truths: &[Truth]) {
+    // The same samples, multiplied in the same way.
+    assert_eq!(seen.goflow2, seen.own.flows, "goflow2");
+    assert_eq!(seen.sfcapd, seen.own.flows, "sfcapd");
+    assert_eq!(seen.tshark, seen.own.flows, "tshark");
+    for (who, estimates) in [("all", &seen.own.flows), ("sfacctd", &seen.sfacctd)] {
+        assert_eq!(estimates.len(), truths.len(), "{who}: {estimates:?}");
+        for t in truths {
+            within_the_bound(who, estimates[&t.way], t, seen.own.squares[&t.way]);
+        }
+    }
+}
+
+/// Four standard deviations: of M packets, each sampled with the chance 1/N and counted N times, the estimate has the variance
+/// M (N - 1), that of their bytes (N - 1) times the sum of the squares of their lengths.
+fn within_the_bound(who: &str, estimate: Flow, t: &Truth, squares: u64) {
+    let bound = |squares: u64| 4.0 * ((t.rate - 1) as f64 * squares as f64).sqrt();
+    let off = estimate.packets.abs_diff(t.packets) as f64;
+    assert!(
+        off < bound(t.packets),
+        "{who}: {estimate:?} of {} packets",
+        t.packets
+    );
+    let bytes = t.bytes + FCS * t.packets;
+    let off = estimate.bytes.abs_diff(bytes) as f64;
+    assert!(off < bound(squares), "{who}: {estimate:?} of {bytes} bytes");
+}
+
+#[test]
+fn four_collectors_beside_each_other_agree_with_the_router() {
+    let ns = Netns::new("r");
+    let collectors = Collectors::start(&ns);
+    let router = Router::start_with(&ns, CONFIG);
+    router.ctl("packet-generator enable-stream");
+    let counted = until_sent(&router, &collectors);
+    let shown = router.json("show interface");
+    assert!(router.stop());
+    for port in [GOFLOW2, SFCAPD, SFACCTD, TSHARK] {
+        ns.await_read(port);
+    }
+    let samples = sum(&counted["interfaces"], "samples");
+    let decoded = |kind| metric(&ns, "goflow2_flow_process_sf_samples_total", kind);
+    until("goflow2 has all", || {
+        decoded("ExpandedFlowSample") == samples
+    });
+    goflow2_is_content(&ns);
+    let counter_samples = decoded("ExpandedCounterSample");
+    let seen = end(collectors);
+    assert_eq!(seen.own.samples, samples);
+    assert_eq!(seen.own.counter_samples, counter_samples);
+
+    let counter = |interface: &str, name: &str| {
+        let all = shown.as_array().unwrap().iter();
+        let i = all.clone().find(|i| i["name"] == interface).unwrap();
+        i["counters"][name].as_u64().unwrap_or(0)
+    };
+    // Counter samples say what the router says.
+    for (name, index) in &seen.own.index {
+        let of = ["rx_bytes", "rx_packets", "tx_bytes", "tx_packets"].map(|c| counter(name, c));
+        assert_eq!(seen.own.counters[index], of, "{name}");
+    }
+    let truths = [("pg0", "pg2", 20), ("pg1", "pg3", 40)].map(|(input, output, rate)| Truth {
+        way: (seen.own.index[input], seen.own.index[output]),
+        packets: counter(input, "rx_packets"),
+        bytes: counter(input, "rx_bytes"),
+        rate,
+    });
+    assert!(truths.iter().all(|t| t.packets == PACKETS));
+    check(&seen, &truths);
+}
