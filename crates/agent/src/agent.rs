@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use parshall_ring::Consumer;
 use parshall_sample::{Direction, DropSlot, SampleSlot};
-use parshall_sflow_wire::{CounterRecord, CounterSampleHead, DataSource, Interface, SampleToSend};
+use parshall_sflow_wire::{
+    CounterRecord, CounterSampleHead, DataSource, Interface, PushError, SampleToSend,
+};
 
 use crate::config::{AgentConfig, ConfigError};
 use crate::discard::{self, Discards};
@@ -17,6 +19,8 @@ use crate::host::HostSource;
 use crate::interface::{self, Interfaces, LOOKAHEAD};
 use crate::netlink::{Netlink, NetlinkDrop, NetlinkSample};
 use crate::outbox::{Outbox, Sender};
+use crate::records::{RecordKind, Records};
+use crate::resolution::{Resolution, Sampled};
 use crate::router::{IfReport, RouteInfo, Router};
 use crate::status::{AgentStatus, RingStatus};
 use crate::transport::Transport;
@@ -81,6 +85,10 @@ struct Exporter {
     refreshed: Option<u64>,
     /// What the router called its list of interfaces then.
     generation: u64,
+    /// Records that samples carry.
+    records: Records,
+    /// What the router said of the sample at hand.
+    found: Resolution,
     /// Counts the calls that drain the rings.
     round: u64,
     flow_samples: u64,
@@ -127,6 +135,8 @@ impl Agent {
                 interfaces: Interfaces::new(seconds(config.polling_interval), seed),
                 refreshed: None,
                 generation: 0,
+                records: config.records,
+                found: Resolution::default(),
                 round: 0,
                 flow_samples: 0,
                 counter_samples: 0,
@@ -151,6 +161,7 @@ impl Agent {
         e.outbox.set_limits(config.max_datagram, age(&config));
         e.interfaces.set_interval(seconds(config.polling_interval));
         e.transport.set_collectors(now, &config.collectors);
+        e.records = config.records;
         let was = e.outbox.sender();
         let address = config.agent_address.unwrap_or(self.elected);
         if (was.address, was.sub_agent_id) != (address, config.sub_agent_id) {
@@ -442,7 +453,8 @@ impl Exporter {
         {
             self.refresh(now);
         }
-        let route = self.route(slot);
+        self.explain(slot);
+        let route = self.found.route;
         let output = match self.interfaces.exported(slot.tx_if) {
             0 => route.map_or(Interface::UNKNOWN, |r| self.leaves_by(r.out_if)),
             known => Interface::index(known),
@@ -466,30 +478,48 @@ impl Exporter {
             drops,
             input,
             output,
-            route,
+            found: &self.found,
+            unix_ns: (self.records.has(RecordKind::Timestamp) && slot.time != 0)
+                .then(|| self.router.unix_ns(slot.time))
+                .flatten(),
+            records: self.records,
         };
         if let Some(n) = &mut self.netlink {
             let ends = (came_by, output.if_index().unwrap_or(0));
             let timestamp = self.router.unix_ns(slot.time);
             n.sample(now, &NetlinkSample::new(slot, ends, timestamp));
         }
-        match self.outbox.push(now, self.transport.as_mut(), |b| {
+        let mut pushed = self.outbox.push(now, self.transport.as_mut(), |b| {
             flow::push(b, slot, &context)
-        }) {
+        });
+        if pushed == Err(PushError::TooLarge) {
+            // An AS path or communities longer than any datagram: better told without than not at all.
+            let records = self.records.with(RecordKind::Gateway, false);
+            let context = FlowContext { records, ..context };
+            pushed = self.outbox.push(now, self.transport.as_mut(), |b| {
+                flow::push(b, slot, &context)
+            });
+        }
+        match pushed {
             Ok(()) => self.flow_samples += 1,
             Err(_) => self.oversize += 1,
         }
     }
 
-    /// Where the router sends a sampled packet. One on its way out has its new headers already: what a lookup makes of
-    /// those counts only where it leads the same way, and labels that were pushed are not the router's own.
-    fn route(&self, slot: &SampleSlot) -> Option<RouteInfo> {
-        let header = flow::header(slot);
-        if slot.direction == Direction::Tx && flow::is_labelled(header) {
-            return None;
+    /// Asks the router about a packet. What it says now counts only where it agrees with the way that the packet took.
+    fn explain(&mut self, slot: &SampleSlot) {
+        let packet = Sampled {
+            header: flow::header(slot),
+            rx_if: slot.rx_if,
+            tx_if: slot.tx_if,
+            direction: slot.direction,
+            wanted: self.records,
+        };
+        self.router.explain(&packet, &mut self.found);
+        let other = |r: RouteInfo| slot.tx_if != NO_INTERFACE && r.out_if != slot.tx_if;
+        if self.found.route.is_some_and(other) {
+            self.found.forget_route();
         }
-        let route = self.router.resolve(header, slot.rx_if)?;
-        (slot.direction == Direction::Rx || route.out_if == slot.tx_if).then_some(route)
     }
 
     /// The interface that a route leads out by, as collectors know it.

@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::collector_config::CollectorConfig;
 use crate::elect::Election;
 use crate::netlink::NetlinkConfig;
+use crate::records::Records;
 
 /// Settings of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -30,6 +31,8 @@ pub struct AgentConfig {
     pub max_datagram: u32,
     /// Milliseconds that a sample may wait for its datagram to fill.
     pub max_age_ms: u32,
+    /// Records that samples carry.
+    pub records: Records,
     /// Dropped packets reported a second at most, 0 = none.
     pub drop_limit: u32,
     /// What hsflowd on this machine is given over netlink; `None` = nothing.
@@ -47,6 +50,7 @@ impl Default for AgentConfig {
             host_interval: 30,
             max_datagram: 1400,
             max_age_ms: 1000,
+            records: Records::default(),
             drop_limit: 0,
             netlink: None,
         }

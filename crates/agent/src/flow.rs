@@ -2,12 +2,19 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parshall_sample::{MAX_HEADER, SampleSlot};
-use parshall_sflow_wire::record::{ExtendedRouter, ExtendedSwitch, RawHeader};
+use parshall_bgp::SegmentKind;
+use parshall_sample::{Direction, MAX_HEADER, NO_QUEUE, NO_TRANSIT, SampleSlot};
+use parshall_sflow_wire::record::{
+    AsSegment, EgressQueue, ExtendedGateway, ExtendedMpls, ExtendedRouter, ExtendedSwitch,
+    ExtendedVlanTunnel, List, RawHeader, Timestamp, TransitDelay,
+};
 use parshall_sflow_wire::{
-    Address, DataSource, DatagramBuilder, FlowRecord, FlowSampleHead, Interface, PushError,
+    Address, DataSource, DatagramBuilder, FlowRecord, FlowRecordWriter, FlowSampleHead, Interface,
+    PushError,
 };
 
+use crate::records::{RecordKind, Records};
+use crate::resolution::{Gateway, Passage, Resolution};
 use crate::router::RouteInfo;
 
 /// Bytes of the frame check sequence, which counts in the frame's length but is never in the header.
@@ -16,9 +23,13 @@ const FCS: u32 = 4;
 const ETHERNET: u32 = 1;
 /// What 1001 says when nothing is known.
 const UNKNOWN: u32 = u32::MAX;
+/// Most segments of an AS path told. Paths have one, rarely two.
+const MAX_SEGMENTS: usize = 16;
+/// Most tags of a frame looked at.
+const MAX_TAGS: usize = 8;
 
 /// What a flow sample says besides what lies in the ring.
-pub struct FlowContext {
+pub struct FlowContext<'a> {
     /// Number of the sample within its source.
     pub sequence: u32,
     /// Who it is counted at.
@@ -31,13 +42,21 @@ pub struct FlowContext {
     pub input: Interface,
     /// Where it goes.
     pub output: Interface,
-    /// The route, if the router knows one.
-    pub route: Option<RouteInfo>,
+    /// What the router knows of it.
+    pub found: &'a Resolution,
+    /// When it was seen, in nanoseconds since 1970, if it is to be told.
+    pub unix_ns: Option<u64>,
+    /// What is told.
+    pub records: Records,
 }
 
 /// Appends the sample. The raw header comes last, as hsflowd has it: what is told of the packet stands before it.
 #[inline]
-pub fn push(b: &mut DatagramBuilder, slot: &SampleSlot, c: &FlowContext) -> Result<(), PushError> {
+pub fn push(
+    b: &mut DatagramBuilder,
+    slot: &SampleSlot,
+    c: &FlowContext<'_>,
+) -> Result<(), PushError> {
     let header = header(slot);
     let head = FlowSampleHead {
         sequence: c.sequence,
@@ -49,8 +68,17 @@ pub fn push(b: &mut DatagramBuilder, slot: &SampleSlot, c: &FlowContext) -> Resu
         output: c.output,
     };
     b.push_flow_sample_expanded(&head, |w| {
-        w.push(&FlowRecord::Router(router_record(c.route)));
-        w.push(&FlowRecord::Switch(switch_record(header)));
+        push_times(w, slot, c);
+        push_route(w, c);
+        let tags = Tags::of(header);
+        if c.records.has(RecordKind::VlanTunnel) && tags.count > 1 {
+            let tags = List::new(tags.outer());
+            w.push(&FlowRecord::VlanTunnel(ExtendedVlanTunnel { tags }));
+        }
+        if c.records.has(RecordKind::Switch) {
+            let record = switch_record(tags.vlan(), slot.direction, c.found);
+            w.push(&FlowRecord::Switch(record));
+        }
         w.push(&FlowRecord::RawHeader(RawHeader {
             protocol: ETHERNET,
             frame_length: slot.frame_len.saturating_add(FCS),
@@ -60,14 +88,82 @@ pub fn push(b: &mut DatagramBuilder, slot: &SampleSlot, c: &FlowContext) -> Resu
     })
 }
 
+/// Queue, transit delay and time, as far as the sample has them.
+#[inline]
+fn push_times(w: &mut FlowRecordWriter<'_>, slot: &SampleSlot, c: &FlowContext<'_>) {
+    if let Some(unix_ns) = c.unix_ns {
+        w.push(&FlowRecord::Timestamp(Timestamp { unix_ns }));
+    }
+    if c.records.has(RecordKind::TransitDelay) && slot.transit_ns != NO_TRANSIT {
+        let delay_ns = slot.transit_ns;
+        w.push(&FlowRecord::TransitDelay(TransitDelay { delay_ns }));
+    }
+    if c.records.has(RecordKind::EgressQueue) && slot.queue != NO_QUEUE {
+        let queue = slot.queue.into();
+        w.push(&FlowRecord::EgressQueue(EgressQueue { queue }));
+    }
+}
+
+/// What the router's tables say.
+#[inline]
+fn push_route(w: &mut FlowRecordWriter<'_>, c: &FlowContext<'_>) {
+    let found = c.found;
+    if let Some(g) = &found.gateway
+        && c.records.has(RecordKind::Gateway)
+    {
+        push_gateway(w, g);
+    }
+    let labelled = !found.in_labels.is_empty() || !found.out_labels.is_empty();
+    if c.records.has(RecordKind::Mpls) && found.labels_known && labelled {
+        w.push(&FlowRecord::Mpls(ExtendedMpls {
+            next_hop: next_hop(found.route.map(|r| r.next_hop)),
+            in_stack: List::new(&found.in_labels),
+            out_stack: List::new(&found.out_labels),
+        }));
+    }
+    if let Some(r) = found.route
+        && c.records.has(RecordKind::Router)
+    {
+        w.push(&FlowRecord::Router(ExtendedRouter {
+            next_hop: next_hop(Some(r.next_hop)),
+            src_mask_len: r.src_mask_len,
+            dst_mask_len: r.dst_mask_len,
+        }));
+    }
+}
+
+fn push_gateway(w: &mut FlowRecordWriter<'_>, g: &Gateway) {
+    const NO_SEGMENT: AsSegment<'_> = AsSegment {
+        kind: SegmentKind::Sequence as u32,
+        asns: List::new(&[]),
+    };
+    let mut segments = [NO_SEGMENT; MAX_SEGMENTS];
+    let mut n = 0;
+    let path = g.path.as_deref();
+    for (to, (kind, ases)) in segments
+        .iter_mut()
+        .zip(path.iter().flat_map(|p| p.segments()))
+    {
+        *to = AsSegment {
+            kind: kind as u32,
+            asns: List::new(ases),
+        };
+        n += 1;
+    }
+    w.push(&FlowRecord::Gateway(ExtendedGateway {
+        next_hop: next_hop(path.and_then(|p| p.next_hop)),
+        router_as: g.router_as,
+        src_as: g.src_as,
+        src_peer_as: g.src_peer_as,
+        dst_as_path: List::new(&segments[..n]),
+        communities: List::new(path.map_or(&[], |p| p.communities())),
+        local_pref: path.and_then(|p| p.local_pref).unwrap_or(0),
+    }));
+}
+
 /// The header bytes in a slot.
 pub fn header(slot: &SampleSlot) -> &[u8] {
     &slot.header[..usize::from(slot.header_len).min(MAX_HEADER)]
-}
-
-/// Whether a frame carries MPLS labels, unicast or multicast (RFC 3032 section 5, RFC 5332).
-pub fn is_labelled(header: &[u8]) -> bool {
-    matches!(header.get(12..14), Some([0x88, 0x47 | 0x48]))
 }
 
 /// The interface a packet leaves by, as sFlow numbers it.
@@ -80,43 +176,95 @@ pub fn interface(exported: u32) -> Interface {
 }
 
 /// The next hop is never of type "unknown", which makes sflowtool give the datagram up; 0.0.0.0 says the same.
-fn router_record(route: Option<RouteInfo>) -> ExtendedRouter {
-    let unknown = Address::V4(Ipv4Addr::UNSPECIFIED);
-    match route {
-        None => ExtendedRouter {
-            next_hop: unknown,
-            src_mask_len: 0,
-            dst_mask_len: 0,
-        },
-        Some(r) => ExtendedRouter {
-            next_hop: match r.next_hop {
-                IpAddr::V6(a) if a.is_unspecified() => unknown,
-                a => a.into(),
-            },
-            src_mask_len: r.src_mask_len,
-            dst_mask_len: r.dst_mask_len,
-        },
+fn next_hop(hop: Option<IpAddr>) -> Address {
+    match hop {
+        Some(a) if !a.is_unspecified() => a.into(),
+        _ => Address::V4(Ipv4Addr::UNSPECIFIED),
     }
 }
 
-/// The outermost 802.1Q or 802.1ad tag; no tag is VLAN 0. The way out is taken to be the same.
-fn switch_record(header: &[u8]) -> ExtendedSwitch {
-    let (vlan, priority) = match header.get(12..14) {
-        Some([0x81 | 0x91, 0x00] | [0x88, 0xA8]) => match header.get(14..16) {
-            Some(&[high, low]) => (
-                u32::from(high & 0x0F) << 8 | u32::from(low),
-                u32::from(high >> 5),
-            ),
-            _ => (UNKNOWN, UNKNOWN),
-        },
-        Some(_) => (0, 0),
-        None => (UNKNOWN, UNKNOWN),
+/// The VLAN tags of a frame, outermost first: type in the upper half, what it says in the lower (IEEE 802.1Q).
+struct Tags {
+    words: [u32; MAX_TAGS],
+    count: usize,
+    /// The header ends within the tags.
+    cut: bool,
+}
+
+impl Tags {
+    #[inline]
+    fn of(header: &[u8]) -> Tags {
+        let mut tags = Tags {
+            words: [0; MAX_TAGS],
+            count: 0,
+            cut: false,
+        };
+        let mut rest = header.get(12..).unwrap_or(&[]);
+        while tags.count < MAX_TAGS {
+            match *rest {
+                [a, b, c, d, ..] if is_tag([a, b]) => {
+                    tags.words[tags.count] = u32::from_be_bytes([a, b, c, d]);
+                    tags.count += 1;
+                    rest = &rest[4..];
+                }
+                [a, b, ..] if !is_tag([a, b]) => break,
+                _ => {
+                    tags.cut = true;
+                    break;
+                }
+            }
+        }
+        tags
+    }
+
+    /// VLAN and priority of the outermost tag; 0 without one.
+    #[inline]
+    fn vlan(&self) -> (u32, u32) {
+        match self.words[0] {
+            _ if self.count > 0 => (self.words[0] & 0xFFF, self.words[0] >> 13 & 7),
+            _ if self.cut => (UNKNOWN, UNKNOWN),
+            _ => (0, 0),
+        }
+    }
+
+    /// All but the innermost.
+    fn outer(&self) -> &[u32] {
+        &self.words[..self.count.saturating_sub(1)]
+    }
+}
+
+/// The tag types that sFlow tools know.
+fn is_tag(ether_type: [u8; 2]) -> bool {
+    matches!(
+        u16::from_be_bytes(ether_type),
+        0x8100 | 0x88A8 | 0x9100 | 0x9200 | 0x9300
+    )
+}
+
+/// VLANs at both ends: the frame tells of one, how the packet went of the other. A routed packet has no tag on
+/// the other side, since the router knows no VLAN interfaces.
+fn switch_record(
+    (vlan, priority): (u32, u32),
+    direction: Direction,
+    found: &Resolution,
+) -> ExtendedSwitch {
+    let leaves = found.route.is_some_and(|r| r.out_if != RouteInfo::INTERNAL);
+    let (other, other_priority) = match (found.passage, direction) {
+        (Passage::Switched, _) => (vlan, priority),
+        (Passage::Routed, Direction::Tx) => (0, 0),
+        (Passage::Routed, Direction::Rx) if leaves => (0, 0),
+        _ => (UNKNOWN, UNKNOWN),
+    };
+    let ends = [(vlan, priority), (other, other_priority)];
+    let [came, went] = match direction {
+        Direction::Rx => ends,
+        Direction::Tx => [ends[1], ends[0]],
     };
     ExtendedSwitch {
-        in_vlan: vlan,
-        in_priority: priority,
-        out_vlan: vlan,
-        out_priority: priority,
+        in_vlan: came.0,
+        in_priority: came.1,
+        out_vlan: went.0,
+        out_priority: went.1,
     }
 }
 
@@ -124,66 +272,202 @@ fn switch_record(header: &[u8]) -> ExtendedSwitch {
 mod tests {
     use super::*;
 
+    fn frame(rest: &[u8]) -> Vec<u8> {
+        [&[0u8; 12], rest].concat()
+    }
+
     #[test]
     fn vlan_tags_are_read_where_they_are() {
-        let frame = |rest: &[u8]| [&[0u8; 12], rest].concat();
-        let vlan = |rest: &[u8]| {
-            let r = switch_record(&frame(rest));
-            assert_eq!((r.in_vlan, r.in_priority), (r.out_vlan, r.out_priority));
-            (r.in_vlan, r.in_priority)
-        };
+        let vlan = |rest: &[u8]| Tags::of(&frame(rest)).vlan();
         assert_eq!(vlan(&[0x08, 0x00]), (0, 0));
         assert_eq!(vlan(&[0x81, 0x00, 0xB1, 0x23]), (0x123, 5));
         assert_eq!(
             vlan(&[0x88, 0xA8, 0x0F, 0xFF, 0x81, 0x00, 0, 1]),
             (0xFFF, 0)
         );
+        assert_eq!(vlan(&[0x88, 0x47, 0, 1, 1, 64]), (0, 0));
         assert_eq!(vlan(&[0x81, 0x00, 0x01]), (UNKNOWN, UNKNOWN));
-        assert_eq!(switch_record(&[0; 13]).in_vlan, UNKNOWN);
+        assert_eq!(Tags::of(&[0; 13]).vlan(), (UNKNOWN, UNKNOWN));
+        let three = [0x88, 0xA8, 0, 7, 0x91, 0, 0, 8, 0x81, 0, 0, 9, 8, 0];
+        assert_eq!(Tags::of(&frame(&three)).outer(), [0x88A8_0007, 0x9100_0008]);
+        let endless = [0x81, 0, 0, 1].repeat(50);
+        assert_eq!(Tags::of(&frame(&endless)).count, MAX_TAGS);
     }
 
     #[test]
-    fn golden_flow_sample() {
+    fn the_other_end_has_the_vlan_that_the_way_through_gives_it() {
+        let route = |out_if| RouteInfo {
+            out_if,
+            next_hop: [192, 0, 2, 1].into(),
+            src_mask_len: 0,
+            dst_mask_len: 0,
+        };
+        let found = |passage, out_if: Option<u32>| Resolution {
+            passage,
+            route: out_if.map(route),
+            ..Resolution::default()
+        };
+        let (rx, tx) = (Direction::Rx, Direction::Tx);
+        for (direction, found, want) in [
+            (rx, found(Passage::Switched, None), [(7, 3), (7, 3)]),
+            (tx, found(Passage::Switched, None), [(7, 3), (7, 3)]),
+            (rx, found(Passage::Routed, Some(2)), [(7, 3), (0, 0)]),
+            (tx, found(Passage::Routed, None), [(0, 0), (7, 3)]),
+            // Dropped, or for the router itself: it left by no VLAN at all.
+            (
+                rx,
+                found(Passage::Routed, None),
+                [(7, 3), (UNKNOWN, UNKNOWN)],
+            ),
+            (
+                rx,
+                found(Passage::Routed, Some(RouteInfo::INTERNAL)),
+                [(7, 3), (UNKNOWN, UNKNOWN)],
+            ),
+            (
+                tx,
+                found(Passage::Unknown, None),
+                [(UNKNOWN, UNKNOWN), (7, 3)],
+            ),
+        ] {
+            let r = switch_record((7, 3), direction, &found);
+            let got = [(r.in_vlan, r.in_priority), (r.out_vlan, r.out_priority)];
+            assert_eq!(got, want, "{direction:?} {found:?}");
+        }
+    }
+
+    /// A sample with everything there is to tell.
+    fn full() -> (SampleSlot, Resolution) {
         let mut slot = SampleSlot {
             rx_if: 3,
             rate: 1000,
             frame_len: 60,
-            header_len: 18,
+            header_len: 22,
+            transit_ns: 1234,
+            queue: 2,
+            direction: Direction::Tx,
             ..SampleSlot::default()
         };
-        slot.header[12..18].copy_from_slice(&[0x81, 0x00, 0x20, 0x0A, 0x08, 0x00]);
-        let context = FlowContext {
-            sequence: 1,
-            source: DataSource::interface(7),
-            pool: 5000,
-            drops: 2,
-            input: Interface::index(7),
-            output: interface(RouteInfo::INTERNAL),
+        let frame = [0x88, 0xA8, 0x20, 0x0A, 0x81, 0, 0, 5, 0x08, 0x00];
+        slot.header[12..22].copy_from_slice(&frame);
+        let line = "::/0 as-path 65001 {3,4} communities 65001:7 local-pref 200 next-hop 192.0.2.9";
+        let (_, path) = parshall_bgp::text::parse_line(line, &mut Default::default())
+            .unwrap()
+            .unwrap();
+        let found = Resolution {
             route: Some(RouteInfo {
-                out_if: RouteInfo::INTERNAL,
+                out_if: 7,
                 next_hop: "192.0.2.254".parse().unwrap(),
                 src_mask_len: 24,
                 dst_mask_len: 32,
             }),
+            passage: Passage::Routed,
+            labels_known: true,
+            in_labels: vec![16 << 12 | 0x140],
+            out_labels: vec![17 << 12 | 0x3F, 18 << 12 | 0x13F],
+            gateway: Some(Gateway {
+                router_as: 65_000,
+                src_as: 65_010,
+                src_peer_as: 65_011,
+                path: Some(path.into()),
+            }),
         };
+        (slot, found)
+    }
+
+    fn context(found: &Resolution, records: Records) -> FlowContext<'_> {
+        FlowContext {
+            sequence: 1,
+            source: DataSource::interface(7),
+            pool: 5000,
+            drops: 2,
+            input: Interface::index(3),
+            output: Interface::index(7),
+            found,
+            unix_ns: records.has(RecordKind::Timestamp).then_some(1 << 32 | 5),
+            records,
+        }
+    }
+
+    fn words(slot: &SampleSlot, c: &FlowContext<'_>) -> Vec<u32> {
         let mut b = DatagramBuilder::new(1396);
         b.begin("192.0.2.1".parse().unwrap(), 9, 1, 1500);
-        push(&mut b, &slot, &context).unwrap();
+        push(&mut b, slot, c).unwrap();
+        let words = b.finish().chunks(4);
+        words
+            .map(|w| u32::from_be_bytes(w.try_into().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn golden_flow_sample() {
+        let (slot, found) = full();
+        let all = RecordKind::ALL.iter();
+        let all = all.fold(Records::NONE, |r, k| r.with(*k, true));
         #[rustfmt::skip]
         let want: Vec<u32> = vec![
             // Datagram: version, agent, sub-agent, sequence, uptime, samples.
             5, 1, 0xC000_0201, 9, 1, 1500, 1,
             // Expanded flow sample: sequence, source, rate, pool, drops, input, output, records.
-            3, 44 + 24 + 24 + 44, 1, 0, 7, 1000, 5000, 2, 0, 7, 0, 0x3FFF_FFFF, 3,
+            3, 44 + 16 + 12 + 12 + 72 + 36 + 24 + 16 + 24 + 48, 1, 0, 7, 1000, 5000, 2, 0, 3, 0, 7, 9,
+            // Timestamp, transit delay, queue.
+            1043, 8, 1, 5,
+            1039, 4, 1234,
+            1036, 4, 2,
+            // Gateway: next hop, AS here, of the source, of the peer towards it, path, communities, preference.
+            1003, 64, 1, 0xC000_0209, 65_000, 65_010, 65_011, 2, 2, 1, 65_001, 1, 2, 3, 4, 1, 65_001 << 16 | 7, 200,
+            // MPLS: next hop, stack received, stack sent.
+            1006, 28, 1, 0xC000_02FE, 1, 16 << 12 | 0x140, 2, 17 << 12 | 0x3F, 18 << 12 | 0x13F,
             // Router: next hop, masks.
             1002, 16, 1, 0xC000_02FE, 24, 32,
+            // VLAN tunnel: the tag outside.
+            1012, 8, 1, 0x88A8_200A,
             // Switch: VLAN and priority, in and out.
-            1001, 16, 10, 1, 10, 1,
-            // Raw header: Ethernet, frame with FCS, FCS stripped, 18 bytes and 2 of padding.
-            1, 36, 1, 64, 4, 18, 0, 0, 0, 0x8100_200A, 0x0800_0000,
+            1001, 16, 0, 0, 10, 1,
+            // Raw header: Ethernet, frame with FCS, FCS stripped, 22 bytes and 2 of padding.
+            1, 40, 1, 64, 4, 22, 0, 0, 0, 0x88A8_200A, 0x8100_0005, 0x0800_0000,
         ];
-        let want: Vec<u8> = want.iter().flat_map(|w| w.to_be_bytes()).collect();
-        assert_eq!(b.finish(), want);
+        assert_eq!(words(&slot, &context(&found, all)), want);
+    }
+
+    #[test]
+    fn what_is_switched_off_or_not_known_is_left_out() {
+        let (slot, found) = full();
+        let tags = |slot: &SampleSlot, found: &Resolution, records: Records| {
+            let mut b = DatagramBuilder::new(1396);
+            b.begin("192.0.2.1".parse().unwrap(), 9, 1, 1500);
+            push(&mut b, slot, &context(found, records)).unwrap();
+            let d = parshall_sflow_wire::Datagram::parse(b.finish()).unwrap();
+            let Some(Ok(parshall_sflow_wire::Sample::Flow(f))) = d.samples().next() else {
+                panic!("no flow sample")
+            };
+            f.flow_records()
+                .map(|r| r.unwrap().tag().format())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(tags(&slot, &found, Records::NONE), [1]);
+        let flow = [
+            (RecordKind::Switch, 1001),
+            (RecordKind::Router, 1002),
+            (RecordKind::Gateway, 1003),
+            (RecordKind::Mpls, 1006),
+            (RecordKind::VlanTunnel, 1012),
+            (RecordKind::EgressQueue, 1036),
+            (RecordKind::TransitDelay, 1039),
+            (RecordKind::Timestamp, 1043),
+        ];
+        for (kind, tag) in flow {
+            assert_eq!(
+                tags(&slot, &found, Records::NONE.with(kind, true)),
+                [tag, 1]
+            );
+        }
+        let default = tags(&slot, &found, Records::default());
+        assert_eq!(default, [1039, 1036, 1003, 1006, 1002, 1001, 1]);
+        // Of a plain packet nothing is known but its VLAN.
+        let plain = SampleSlot::default();
+        let got = tags(&plain, &Resolution::default(), Records::default());
+        assert_eq!(got, [1001, 1]);
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! - [`AgentThread`]: runs an agent on a thread of its own and is the handle that control holds.
 //! - [`Router`]: all that the agent asks of the router. It knows no forwarding table and no interface type.
 //! - [`Transport`]: where datagrams go; [`UdpTransport`] is the real one.
-//! - [`discover`]: collectors that the DNS names.
 //! - [`netlink`]: the same for an unmodified hsflowd: PSAMPLE, USERSOCK and NET_DM.
+//! - [`discover`]: collectors that the DNS names.
 //! - [`host`]: counters of the machine, read from `/proc` and `/sys`.
 //! - [`elect`]: which address the agent calls its own when nobody said.
 //!
@@ -26,6 +26,8 @@ pub mod host;
 mod interface;
 pub mod netlink;
 mod outbox;
+mod records;
+mod resolution;
 mod router;
 mod status;
 mod thread;
@@ -39,6 +41,8 @@ mod tests;
 pub use agent::{Agent, AgentParts};
 pub use collector_config::{CollectorConfig, CollectorHost, DEFAULT_PORT, Origin};
 pub use config::{AgentConfig, ConfigError};
+pub use records::{RecordKind, Records};
+pub use resolution::{Gateway, Passage, Resolution, Sampled};
 pub use router::{IfReport, RouteInfo, Router};
 pub use status::{
     AgentStatus, CollectorState, CollectorStatus, DiscardStatus, LastDrop, Loss, Losses,

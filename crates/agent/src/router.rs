@@ -4,8 +4,10 @@ use std::net::IpAddr;
 
 use parshall_counters::IfTotals;
 use parshall_device::Duplex;
+use parshall_sample::Direction;
 
 use crate::elect::Candidate;
+use crate::resolution::{Resolution, Sampled};
 
 /// The router as the agent sees it. All methods are called on the agent's thread and must not wait.
 pub trait Router: Send + Sync {
@@ -15,6 +17,16 @@ pub trait Router: Send + Sync {
     /// Where a packet that came in on interface `rx_if` goes, from the first bytes of its frame. `None` when the router
     /// has no route for it or does not route it.
     fn resolve(&self, header: &[u8], rx_if: u32) -> Option<RouteInfo>;
+
+    /// All that the router knows of a sampled packet, as far as it is wanted. What is found is written over what an
+    /// earlier packet has left.
+    fn explain(&self, packet: &Sampled<'_>, found: &mut Resolution) {
+        found.clear();
+        // Labels of a packet on its way out are those that were pushed, not the router's own.
+        if packet.direction == Direction::Rx || !packet.is_labelled() {
+            found.route = self.resolve(packet.header, packet.rx_if);
+        }
+    }
 
     /// Packets that passed the samplers of interface `if_index`, those of both directions together, and samples lost
     /// there for want of room, since the interface was made. Neither ever falls, unless the counters are cleared.

@@ -5,6 +5,7 @@
 //! prefixes, frames) know no thread and no clock; [`Router`] puts them together with engine and drivers.
 
 mod adjacency;
+mod bgp;
 pub mod commands;
 mod cpus;
 mod drivers;
@@ -16,6 +17,7 @@ mod neighbor;
 mod objects;
 mod path;
 mod prefix;
+mod resolve;
 mod rib;
 mod router;
 pub mod run;
@@ -24,6 +26,7 @@ mod telemetry;
 mod text;
 
 pub use commands::{Context, Handler, Output, execute_lines, rehearse};
+pub use bgp::{BgpTable, FeedSpec, FeedState, TableFull};
 pub use drivers::{
     DeviceKind, DeviceSpec, Factory, MadeDevice, MemifSpec, ModelFactory, SystemFactory, TapSpec,
 };

@@ -3,26 +3,24 @@
 //! Control publishes [`Port`]s; the agent's thread reads them, the workers' counters and the forwarding
 //! tables. It resolves a sample after the fact: a route that changed in between tells of the new way.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use parshall_agent::elect::Candidate;
-use parshall_agent::{IfReport, RouteInfo};
+use parshall_agent::{IfReport, Passage, Records, Resolution, RouteInfo, Sampled};
 use parshall_buffer::Pool;
 use parshall_counters::{IfTotals, WorkerCounters};
 use parshall_device::{DeviceInfo, Duplex};
-use parshall_fib::{Dpo, DpoKind, Payload};
-use parshall_nodes::{Shared, flow_hash4, flow_hash6};
-use parshall_wire::{EtherType, Ipv4Packet, Ipv6Packet};
+use parshall_nodes::Shared;
+use parshall_sample::Direction;
 
+use crate::bgp::BgpShared;
 use crate::engine::interface_totals;
 use crate::forwarding::Forwarding;
 use crate::interface::Interface;
 use crate::objects::Objects;
 use crate::prefix::Family;
-
-/// Objects followed for one sample.
-const MAX_STEPS: usize = 16;
+use crate::resolve::Resolver;
 
 /// An interface as the agent is to see it.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +92,8 @@ pub struct View {
     ports: RwLock<Arc<Vec<Port>>>,
     /// A packet buffer to hash a sampled header in, as the workers hash the packet.
     scratch: Mutex<Option<Pool>>,
+    /// BGP routes of others.
+    pub(crate) bgp: Arc<BgpShared>,
 }
 
 impl View {
@@ -104,6 +104,7 @@ impl View {
             counters,
             ports: RwLock::default(),
             scratch: Mutex::default(),
+            bgp: Arc::default(),
         }
     }
 
@@ -120,151 +121,6 @@ impl View {
 
     fn totals(&self, port: &Port) -> IfTotals {
         interface_totals(self.counters.iter(), port.index).since(&port.born)
-    }
-
-    /// Object and prefix length for an address.
-    fn find(&self, table: u32, addr: IpAddr) -> Option<(Dpo, u32)> {
-        match addr {
-            IpAddr::V4(a) => {
-                let fib = self.shared.ip4.control(table).ok()?;
-                let (prefix, dpo) = fib.longest_match(u32::from(a))?;
-                Some((dpo, u32::from(prefix.len())))
-            }
-            IpAddr::V6(a) => {
-                let fib = self.shared.ip6.control(table).ok()?;
-                let (prefix, dpo) = fib.longest_match(u128::from(a))?;
-                Some((dpo, u32::from(prefix.len())))
-            }
-        }
-    }
-
-    fn hash(&self, packet: &[u8], family: Family) -> u32 {
-        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        if scratch.is_none() {
-            *scratch = Pool::new(2).ok();
-        }
-        let Some(pool) = scratch.as_mut() else {
-            return 0;
-        };
-        let Some(b) = pool.packet_from(packet, 0) else {
-            return 0;
-        };
-        let hash = match family {
-            Family::Ip4 => flow_hash4(pool, b),
-            Family::Ip6 => flow_hash6(pool, b),
-        };
-        pool.free(b);
-        hash
-    }
-
-    /// Follows objects to the interface and next hop that a packet leaves by.
-    fn follow(&self, mut dpo: Dpo, packet: &Packet<'_>) -> Option<(u32, IpAddr)> {
-        let nowhere = packet.dst.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |d| {
-            Family::of(d).unspecified()
-        });
-        for _ in 0..MAX_STEPS {
-            dpo = match dpo.kind() {
-                DpoKind::Adjacency => {
-                    let adj = self.shared.adjacencies.get_control(dpo.index())?;
-                    let hop = if adj.next_hop_is_ip6() {
-                        IpAddr::V6(adj.next_hop_ip6())
-                    } else {
-                        IpAddr::V4(adj.next_hop_ip4())
-                    };
-                    // To the destination itself: there is no next hop.
-                    let hop = if packet.dst == Some(hop) {
-                        nowhere
-                    } else {
-                        hop
-                    };
-                    return Some((adj.tx_if(), hop));
-                }
-                DpoKind::Glean => return Some((dpo.index(), nowhere)),
-                DpoKind::Receive => return Some((RouteInfo::INTERNAL, nowhere)),
-                DpoKind::LoadBalance => {
-                    let hash = packet.family.map_or(0, |f| self.hash(packet.bytes, f));
-                    self.shared
-                        .load_balances
-                        .get_control(dpo.index())?
-                        .pick(hash)
-                }
-                DpoKind::MplsImpose => self.shared.impositions.get_control(dpo.index())?.next(),
-                DpoKind::MplsPop => self.shared.dispositions.get_control(dpo.index())?.next,
-                DpoKind::LookupIp4 | DpoKind::LookupIp6 => self.find(dpo.index(), packet.dst?)?.0,
-                _ => return None,
-            };
-        }
-        None
-    }
-
-    fn resolve_ip(&self, port: &Port, packet: &Packet<'_>) -> Option<RouteInfo> {
-        let (dst, family) = (packet.dst?, packet.family?);
-        let table = port.tables[family as usize];
-        let (dpo, dst_mask_len) = self.find(table, dst)?;
-        let (out_if, next_hop) = self.follow(dpo, packet)?;
-        let src_mask_len = packet
-            .src
-            .and_then(|s| self.find(table, s))
-            .map_or(0, |f| f.1);
-        Some(RouteInfo {
-            out_if,
-            next_hop,
-            src_mask_len,
-            dst_mask_len,
-        })
-    }
-
-    fn resolve_mpls(&self, stack: &[u8]) -> Option<RouteInfo> {
-        let entry = u32::from_be_bytes(*stack.first_chunk()?);
-        let (label, eos) = (entry >> 12, entry & 0x100 != 0);
-        let dpo = self.shared.mpls.get_control(0)?.get(label, eos);
-        let under = match dpo.kind() {
-            DpoKind::MplsPop => self.shared.dispositions.get_control(dpo.index())?.payload,
-            _ => Payload::Mpls,
-        };
-        let packet = match under {
-            Payload::Ip4 => Packet::ip4(&stack[4..]),
-            Payload::Ip6 => Packet::ip6(&stack[4..]),
-            Payload::Mpls => None,
-        };
-        let (out_if, next_hop) = self.follow(dpo, &packet.unwrap_or_default())?;
-        Some(RouteInfo {
-            out_if,
-            next_hop,
-            src_mask_len: 0,
-            dst_mask_len: 0,
-        })
-    }
-}
-
-/// The addresses of a sampled packet.
-#[derive(Default)]
-struct Packet<'a> {
-    bytes: &'a [u8],
-    family: Option<Family>,
-    src: Option<IpAddr>,
-    dst: Option<IpAddr>,
-}
-
-impl<'a> Packet<'a> {
-    fn ip4(bytes: &'a [u8]) -> Option<Packet<'a>> {
-        // A sample is cut short, so the lengths in the header must not be held against it.
-        let p = Ipv4Packet::new_unchecked(bytes.get(..20)?);
-        (p.version() == 4).then(|| Packet {
-            bytes,
-            family: Some(Family::Ip4),
-            src: Some(p.src_addr().into()),
-            dst: Some(p.dst_addr().into()),
-        })
-    }
-    fn ip6(bytes: &'a [u8]) -> Option<Packet<'a>> {
-        let p = Ipv6Packet::new_unchecked(bytes.get(..40)?);
-        (p.version() == 6).then(|| Packet {
-            bytes,
-            family: Some(Family::Ip6),
-            src: Some(p.src_addr().into()),
-            dst: Some(p.dst_addr().into()),
-        })
     }
 }
 
@@ -294,16 +150,35 @@ impl parshall_agent::Router for View {
     }
 
     fn resolve(&self, header: &[u8], rx_if: u32) -> Option<RouteInfo> {
+        let packet = Sampled {
+            header,
+            rx_if,
+            tx_if: u32::MAX,
+            direction: Direction::Rx,
+            wanted: Records::NONE,
+        };
+        let mut found = Resolution::default();
+        self.explain(&packet, &mut found);
+        found.route
+    }
+
+    fn explain(&self, packet: &Sampled<'_>, found: &mut Resolution) {
+        found.clear();
         let ports = self.ports();
-        let port = find(&ports, rx_if).filter(|p| p.routed)?;
-        let ethertype = EtherType(u16::from_be_bytes([*header.get(12)?, *header.get(13)?]));
-        let payload = header.get(14..)?;
-        match ethertype {
-            EtherType::IPV4 => self.resolve_ip(port, &Packet::ip4(payload)?),
-            EtherType::IPV6 => self.resolve_ip(port, &Packet::ip6(payload)?),
-            EtherType::MPLS => self.resolve_mpls(payload),
-            _ => None,
+        let Some(port) = find(&ports, packet.rx_if) else {
+            return;
+        };
+        if !port.routed {
+            found.passage = Passage::Switched;
+            return;
         }
+        let resolver = Resolver {
+            shared: &self.shared,
+            bgp: &self.bgp,
+            scratch: &self.scratch,
+            tables: port.tables,
+        };
+        resolver.explain(packet, found);
     }
 
     fn pool(&self, if_index: u32) -> (u64, u64) {
@@ -349,6 +224,7 @@ mod tests {
     use crate::engine::EngineConfig;
     use crate::router::Router;
     use parshall_agent::Router as _;
+    use parshall_nodes::flow_hash4;
     use parshall_wire::{MacAddr, PacketBuilder};
 
     fn router(script: &str) -> Router {

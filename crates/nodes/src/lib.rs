@@ -58,11 +58,13 @@ use origin::Places;
 
 pub use capture::{CAPTURE_BYTES, CaptureFilter, CapturePoint, CaptureSlot};
 pub use event::{Event, HoldMessage};
-pub use flow_hash::{flow_hash4, flow_hash6};
+pub use flow_hash::{flow_hash_mpls, flow_hash4, flow_hash6};
 pub use sflow::SflowSettings;
 pub use sflow_drop::DropSettings;
 pub use sflow_tx::SflowTxSettings;
-pub use state::{IfAddresses, IfTable, IfView, Shared, TableLimits, if_flags};
+pub use state::{
+    IfAddresses, IfTable, IfView, POP_IP4, POP_IP6, POP_MPLS, Shared, TableLimits, if_flags,
+};
 
 /// Samples that wait for the agent at most, per worker.
 const SAMPLE_RING: usize = 16_384;

@@ -27,7 +27,8 @@ pub mod types;
 pub mod xdr;
 
 pub use builder::{
-    CounterSampleHead, DatagramBuilder, DiscardSampleHead, FlowSampleHead, PushError, SampleToSend,
+    CounterSampleHead, DatagramBuilder, DiscardSampleHead, FlowRecordWriter, FlowSampleHead,
+    PushError, SampleToSend,
 };
 pub use datagram::{
     CounterSample, Datagram, DiscardSample, FlowSample, RawRecord, Records, Sample, Samples,

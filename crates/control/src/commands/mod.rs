@@ -5,6 +5,7 @@
 //! in VPP's columns or as JSON.
 
 mod af_xdp;
+mod bgp;
 mod bulk;
 mod collectors;
 mod create;
@@ -91,10 +92,12 @@ const TOPICS: &[(&str, &str)] = &[
     ("show ip", "IPv4: routes and neighbours"),
     ("show ip6", "IPv6: routes and neighbours"),
     ("show mpls", "MPLS: labels"),
+    ("show bgp", "BGP routes that samples tell of"),
     ("set", "Settings"),
     ("set interface", "Settings of an interface"),
     ("set interface ip", "Addresses and table of an interface"),
     ("set interface l2", "Layer 2: cross-connect"),
+    ("bgp", "Where AS paths in samples come from"),
     ("clear", "Start counters and traces anew"),
     ("create", "Make an interface"),
     ("delete", "Delete an interface"),
@@ -124,8 +127,9 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         neighbor::COMMANDS,
         mpls::COMMANDS,
         sflow::COMMANDS,
-        sflow_netlink::COMMANDS,
         collectors::COMMANDS,
+        bgp::COMMANDS,
+        sflow_netlink::COMMANDS,
         packet_generator::COMMANDS,
         trace::COMMANDS,
         system::COMMANDS,

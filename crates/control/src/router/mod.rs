@@ -5,6 +5,7 @@
 //! fails, what was done before is undone in reverse, and the router is as it was.
 
 mod addresses;
+mod bgp;
 mod captures;
 mod discovery;
 mod interfaces;
@@ -29,6 +30,7 @@ pub use captures::{CapturePlan, CaptureState};
 pub use sflow::{SflowState, header_range};
 pub use traces::TraceStore;
 
+use crate::bgp::Bgp;
 use crate::commands::{self, Handler};
 use crate::drivers::{Factory, ModelFactory, SystemFactory};
 use crate::engine::{Engine, EngineConfig};
@@ -125,6 +127,7 @@ pub struct Router {
     pub(crate) mpls_table: bool,
     pub(crate) memif_sockets: memif::MemifSockets,
     pub(crate) sflow: SflowState,
+    pub(crate) bgp: Bgp,
     /// Interface of each stream.
     pub(crate) streams: BTreeMap<String, u32>,
     pub(crate) traces: TraceStore,
@@ -182,8 +185,10 @@ impl Router {
         let forwarding = Forwarding::new(engine.shared.clone());
         let neighbor_table =
             |n: u64| NeighborTable::new(NeighborConfig::default(), seed.wrapping_mul(3) + n);
+        let sflow = SflowState::new(&engine, seed);
         let mut router = Router {
-            sflow: SflowState::new(&engine, seed),
+            bgp: Bgp::new(sflow.view.bgp.clone()),
+            sflow,
             engine,
             factory,
             interfaces: Interfaces::default(),

@@ -1,0 +1,93 @@
+//! What the agent asks the router about a sampled packet, and what it is told.
+
+use std::sync::Arc;
+
+use parshall_bgp::PathAttributes;
+use parshall_sample::Direction;
+
+use crate::records::Records;
+use crate::router::RouteInfo;
+
+/// A sampled packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampled<'a> {
+    /// First bytes of its frame.
+    pub header: &'a [u8],
+    /// Interface it came in on, by the router's number; `u32::MAX` = the router made it.
+    pub rx_if: u32,
+    /// Interface it went out on; `u32::MAX` = not known.
+    pub tx_if: u32,
+    /// Whether the header is as it came in or as it went out.
+    pub direction: Direction,
+    /// What is asked for.
+    pub wanted: Records,
+}
+
+impl Sampled<'_> {
+    /// Whether the frame carries MPLS labels, unicast or multicast (RFC 3032 section 5, RFC 5332).
+    pub fn is_labelled(&self) -> bool {
+        matches!(self.header.get(12..14), Some([0x88, 0x47 | 0x48]))
+    }
+}
+
+/// How a packet went through the router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Passage {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// As it was, from one interface to the other.
+    Switched,
+    /// In another frame.
+    Routed,
+}
+
+/// What the router knows of a packet. One serves for all samples, so that nothing is allocated for one.
+#[derive(Clone, Debug, Default)]
+pub struct Resolution {
+    /// Where it goes; `None` when that is not known, or it goes nowhere.
+    pub route: Option<RouteInfo>,
+    /// How.
+    pub passage: Passage,
+    /// The packet's labels as it came in and as it went out are what `in_labels` and `out_labels` say.
+    pub labels_known: bool,
+    /// Label stack entries received (RFC 3032), outermost first.
+    pub in_labels: Vec<u32>,
+    /// Label stack entries sent.
+    pub out_labels: Vec<u32>,
+    /// BGP routes to both ends.
+    pub gateway: Option<Gateway>,
+}
+
+impl Resolution {
+    /// Forgets everything.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.route = None;
+        self.passage = Passage::Unknown;
+        self.labels_known = false;
+        self.in_labels.clear();
+        self.out_labels.clear();
+        self.gateway = None;
+    }
+
+    /// Forgets where the packet goes and what follows from that, because it went elsewhere.
+    pub fn forget_route(&mut self) {
+        let passage = self.passage;
+        self.clear();
+        self.passage = passage;
+    }
+}
+
+/// What BGP says of a packet's way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// The router's own AS, 0 = not set.
+    pub router_as: u32,
+    /// AS of the source, 0 = not known.
+    pub src_as: u32,
+    /// Neighbouring AS on the way to the source, 0 = none or not known.
+    pub src_peer_as: u32,
+    /// The route to the destination.
+    pub path: Option<Arc<PathAttributes>>,
+}
