@@ -68,6 +68,11 @@ const SAME_RANK: &[(&str, &str, &str)] = &[
         "parshall-cli",
         "the laboratory gives its router commands over the socket, as a person would",
     ),
+    (
+        "parshall-collector",
+        "parshall-cli",
+        "estimates are held against the counters that a running router tells over its socket",
+    ),
 ];
 
 /// One dependency as `cargo metadata` gives it.

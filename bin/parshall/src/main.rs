@@ -58,6 +58,8 @@ enum Sflow {
     Convert(parshall_collector::ConvertArgs),
     /// Name every violation of the sFlow specification in a stream or a capture.
     Lint(parshall_collector::lint::LintArgs),
+    /// Compare estimates from samples with true counters.
+    Verify(parshall_collector::verify::VerifyArgs),
     /// Print the packet samples of the kernel's PSAMPLE channel.
     Psample(parshall_collector::PsampleArgs),
 }
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Sflow(Sflow::Record(args)) => report(parshall_collector::record::run(&args)),
         Command::Sflow(Sflow::Convert(args)) => report(parshall_collector::convert::run(&args)),
         Command::Sflow(Sflow::Lint(args)) => parshall_collector::lint::run(&args),
+        Command::Sflow(Sflow::Verify(args)) => parshall_collector::verify::run(&args),
         Command::Sflow(Sflow::Psample(args)) => report(parshall_collector::psample::run(&args)),
         Command::Bench(args) => parshall_bench::run(&args),
     }

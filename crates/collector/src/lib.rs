@@ -6,6 +6,7 @@
 //! - `output`: what is printed, gathered and written.
 //! - [`status`]: what was received and what was lost.
 //! - [`lint`]: `parshall sflow lint`, which names every violation of the specification.
+//! - [`verify`]: `parshall sflow verify`, which holds estimates against true counters.
 //! - [`psample`]: `parshall sflow psample`, which prints the kernel's packet samples.
 //! - [`forward`], [`replay`], [`record`], [`convert`]: the tools that pass datagrams on; [`common`] is what they share.
 //!
@@ -25,6 +26,7 @@ pub mod psample;
 pub mod record;
 pub mod replay;
 pub mod status;
+pub mod verify;
 
 pub use args::DecodeArgs;
 pub use convert::ConvertArgs;
