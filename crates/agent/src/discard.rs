@@ -43,6 +43,8 @@ struct Reason {
     /// Packets that wait to be sent, with the time they were read.
     waiting: VecDeque<(u64, DropSlot)>,
     reported: u64,
+    /// Read or counted here, and not reported.
+    suppressed: u64,
     last: Option<DropSlot>,
 }
 
@@ -62,8 +64,6 @@ pub struct Discards {
     credited: u64,
     sequence: u32,
     reported: u64,
-    /// Drops that were read or counted and not reported.
-    suppressed: u64,
     /// All that was not reported when the sequence began.
     suppressed_before: u64,
     /// What interfaces had lost without a packet when they were last looked at.
@@ -83,7 +83,6 @@ impl Discards {
             credited: 0,
             sequence: 0,
             reported: 0,
-            suppressed: 0,
             suppressed_before: 0,
             lost: HashMap::new(),
         }
@@ -158,7 +157,7 @@ impl Discards {
             ] {
                 // Counters that fell were cleared, or are those of another interface.
                 if n != 0 && n <= u64::MAX / 2 {
-                    self.suppressed += n - 1;
+                    self.reasons[reason as usize].suppressed += n - 1;
                     self.offer(now, without_header(reason, r.index, outward));
                 }
             }
@@ -173,7 +172,7 @@ impl Discards {
         };
         reason.last = Some(slot);
         if self.limit == 0 || reason.waiting.len() == WAITING {
-            self.suppressed += 1;
+            reason.suppressed += 1;
             return;
         }
         reason.waiting.push_back((now, slot));
@@ -185,13 +184,13 @@ impl Discards {
         self.earn(now);
         while self.waiting != 0 && self.credit >= SECOND {
             self.turn = (self.turn + 1) % self.reasons.len();
-            let queue = &mut self.reasons[self.turn].waiting;
-            let Some((since, slot)) = queue.pop_front() else {
+            let reason = &mut self.reasons[self.turn];
+            let Some((since, slot)) = reason.waiting.pop_front() else {
                 continue;
             };
             self.waiting -= 1;
             if since + PATIENCE < now {
-                self.suppressed += 1;
+                reason.suppressed += 1;
                 continue;
             }
             self.credit -= SECOND;
@@ -219,9 +218,14 @@ impl Discards {
         self.credited + missing.div_ceil(u64::from(self.limit))
     }
 
+    /// What was read or counted here, and not reported.
+    fn suppressed(&self) -> u64 {
+        self.reasons.iter().map(|r| r.suppressed).sum()
+    }
+
     /// Everything not reported so far.
     fn all_suppressed(&self, router: &dyn Router) -> u64 {
-        self.suppressed.wrapping_add(router.suppressed_drops())
+        self.suppressed().wrapping_add(router.suppressed_drops())
     }
 
     /// The fixed part of the next sample.
@@ -260,10 +264,11 @@ impl Discards {
             suppressed: self.all_suppressed(router),
             ring_lost: self.rings.iter().map(Consumer::overflows).sum(),
             reasons: each
-                .filter(|(_, r)| r.last.is_some() || r.reported != 0)
+                .filter(|(_, r)| r.last.is_some() || r.suppressed != 0)
                 .map(|(reason, r)| ReasonStatus {
                     reason: reason.name(),
                     reported: r.reported,
+                    suppressed: r.suppressed,
                     last: r.last.as_ref().map(last_drop),
                 })
                 .collect(),
@@ -391,7 +396,7 @@ mod tests {
         let (sent, d) = run(100, 10_000, &[(DropReason::NoRoute, 3)]);
         let n = sent[&DropReason::NoRoute.code()];
         assert!((1000..=1010).contains(&n), "{n}");
-        assert_eq!(d.suppressed + n + d.waiting as u64, 30_000);
+        assert_eq!(d.suppressed() + n + d.waiting as u64, 30_000);
     }
 
     #[test]
@@ -440,7 +445,7 @@ mod tests {
         assert!(d.next(SECOND).is_some());
         assert_eq!(d.due(), 2 * SECOND);
         assert!(d.next(2 * SECOND).is_none());
-        assert_eq!((d.suppressed, d.waiting, d.due()), (1, 0, u64::MAX));
+        assert_eq!((d.suppressed(), d.waiting, d.due()), (1, 0, u64::MAX));
     }
 
     #[test]
@@ -473,7 +478,7 @@ mod tests {
         d.observe(SECOND, &[report(1, 7, 0), report(2, 0, 0)]);
         assert_eq!(d.waiting, 0);
         d.observe(2 * SECOND, &[report(1, 17, 0), report(2, 0, 1)]);
-        assert_eq!((d.waiting, d.suppressed), (2, 9));
+        assert_eq!((d.waiting, d.suppressed()), (2, 9));
         let told: Vec<_> = std::iter::from_fn(|| d.next(2 * SECOND))
             .map(|s| (s.reason, s.rx_if, s.tx_if, s.header_len))
             .collect();

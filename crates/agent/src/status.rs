@@ -71,6 +71,8 @@ pub struct ReasonStatus {
     pub reason: &'static str,
     /// Samples sent.
     pub reported: u64,
+    /// Drops that the agent knows of and did not report; those that the workers did not show it are not in here.
+    pub suppressed: u64,
     /// The last packet of those that the workers showed.
     pub last: Option<LastDrop>,
 }

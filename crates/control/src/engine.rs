@@ -17,7 +17,7 @@ use parshall_graph::{
 use parshall_linux::affinity;
 use parshall_nodes::{CaptureSlot, Event, NodeOutputs, Shared, TableLimits};
 use parshall_ring::Consumer;
-use parshall_sample::SampleSlot;
+use parshall_sample::{DropSlot, SampleSlot};
 use serde::Serialize;
 
 use crate::cpus;
@@ -89,6 +89,7 @@ pub struct Engine {
     config: EngineConfig,
     mates: Vec<Mate>,
     samples: Vec<Consumer<SampleSlot>>,
+    drops: Vec<Consumer<DropSlot>>,
     captures: Vec<Vec<Consumer<CaptureSlot>>>,
 }
 
@@ -111,6 +112,7 @@ impl Engine {
             graph,
             mates: Vec::new(),
             samples: Vec::new(),
+            drops: Vec::new(),
             captures: Vec::new(),
             config,
         };
@@ -146,6 +148,7 @@ impl Engine {
             pages,
         });
         self.samples.push(outputs.samples);
+        self.drops.push(outputs.drops);
         self.captures.push(outputs.captures);
         Ok(())
     }
@@ -345,6 +348,10 @@ impl Engine {
     /// The sample rings, for the agent. Once.
     pub fn take_samples(&mut self) -> Vec<Consumer<SampleSlot>> {
         std::mem::take(&mut self.samples)
+    }
+    /// The rings of dropped packets, for the agent. Once.
+    pub fn take_drops(&mut self) -> Vec<Consumer<DropSlot>> {
+        std::mem::take(&mut self.drops)
     }
     /// The capture rings, for captures. Once.
     pub fn take_captures(&mut self) -> Vec<Vec<Consumer<CaptureSlot>>> {

@@ -12,6 +12,7 @@ mod drivers;
 mod engine;
 mod error;
 mod forwarding;
+mod header_line;
 mod interface;
 mod neighbor;
 mod objects;

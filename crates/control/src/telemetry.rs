@@ -6,11 +6,13 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use nix::time::{ClockId, clock_gettime};
 use parshall_agent::elect::Candidate;
 use parshall_agent::{IfReport, Passage, Records, Resolution, RouteInfo, Sampled};
 use parshall_buffer::Pool;
-use parshall_counters::{IfTotals, WorkerCounters};
+use parshall_counters::{DropReason, IfTotals, WorkerCounters};
 use parshall_device::{DeviceInfo, Duplex};
+use parshall_graph::Graph;
 use parshall_nodes::Shared;
 use parshall_sample::Direction;
 
@@ -87,6 +89,7 @@ fn find(ports: &[Port], index: u32) -> Option<&Port> {
 /// The router as the agent sees it.
 pub struct View {
     shared: Arc<Shared>,
+    graph: Arc<Graph>,
     counters: Vec<Arc<WorkerCounters>>,
     /// In the order of their indices.
     ports: RwLock<Arc<Vec<Port>>>,
@@ -98,9 +101,10 @@ pub struct View {
 
 impl View {
     /// Over this state, without interfaces yet.
-    pub fn new(shared: Arc<Shared>, counters: Vec<Arc<WorkerCounters>>) -> View {
+    pub fn new(shared: Arc<Shared>, graph: Arc<Graph>, counters: Vec<Arc<WorkerCounters>>) -> View {
         View {
             shared,
+            graph,
             counters,
             ports: RwLock::default(),
             scratch: Mutex::default(),
@@ -196,6 +200,31 @@ impl parshall_agent::Router for View {
             pool.wrapping_sub(port.born.sample_pool),
             drops.wrapping_sub(port.born.sample_drops),
         )
+    }
+
+    fn suppressed_drops(&self) -> u64 {
+        let each = |c: &Arc<WorkerCounters>| -> u64 {
+            DropReason::ALL.iter().map(|r| c.suppressed(*r)).sum()
+        };
+        self.counters.iter().map(each).sum()
+    }
+
+    fn slot_name(&self, slot: u16) -> Option<String> {
+        if let Some(spec) = self.graph.spec(slot) {
+            return Some(spec.name.to_owned());
+        }
+        let ports = self.ports();
+        let port = find(&ports, self.graph.tx_interface(slot)?)?;
+        Some(format!("{}-tx", port.name))
+    }
+
+    fn unix_ns(&self, monotonic_ns: u64) -> Option<u64> {
+        let now = |clock| {
+            let t = clock_gettime(clock).ok()?;
+            Some(i128::from(t.tv_sec()) * 1_000_000_000 + i128::from(t.tv_nsec()))
+        };
+        let offset = now(ClockId::CLOCK_REALTIME)? - now(ClockId::CLOCK_MONOTONIC)?;
+        u64::try_from(i128::from(monotonic_ns) + offset).ok()
     }
 
     fn addresses(&self) -> Vec<Candidate> {

@@ -70,6 +70,16 @@ pub(super) const SFLOW: Section = Section {
         )
         .unit("bytes"),
         field(
+            "drop-limit",
+            Kind::Uint {
+                min: 0,
+                max: AgentConfig::MAX_DROP_LIMIT as u64,
+            },
+            Value("0"),
+            "Dropped packets reported a second at most, with a turn for each reason; 0 = none.",
+        )
+        .unit("packets"),
+        field(
             "collectors",
             Kind::List {
                 of: &Kind::Either(&[Kind::Collector, Kind::Record(&COLLECTOR)]),

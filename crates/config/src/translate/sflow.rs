@@ -13,6 +13,7 @@ impl Builder<'_, '_> {
         let file = self.file;
         if let Some(r) = file.record("sflow") {
             self.agent(r);
+            self.drop_monitoring(r);
             self.netlink(r);
             self.collectors(r);
         }
@@ -66,6 +67,16 @@ impl Builder<'_, '_> {
             Some(_) => String::new(),
         };
         self.line(r, "netlink", format!("sflow netlink{options}"));
+    }
+
+    fn drop_monitoring(&mut self, r: &Record) {
+        if let Some(n) = r.get("drop-limit").and_then(|i| i.value.uint()) {
+            let line = match n {
+                0 => "sflow drop-monitoring off".to_owned(),
+                n => format!("sflow drop-monitoring limit {n}"),
+            };
+            self.line(r, "drop-limit", line);
+        }
     }
 
     fn collectors(&mut self, r: &Record) {

@@ -9,6 +9,7 @@ mod bgp;
 mod bulk;
 mod collectors;
 mod create;
+mod drops;
 mod memif;
 mod mpls;
 mod neighbor;
@@ -101,6 +102,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("clear", "Start counters and traces anew"),
     ("create", "Make an interface"),
     ("delete", "Delete an interface"),
+    ("drop", "Dropped packets"),
     ("ip", "IPv4 and IPv6 routes, tables and neighbours"),
     ("mpls", "MPLS table and labels"),
     ("packet-generator", "Packet generator streams"),
@@ -132,6 +134,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         sflow_netlink::COMMANDS,
         packet_generator::COMMANDS,
         trace::COMMANDS,
+        drops::COMMANDS,
         system::COMMANDS,
     ];
     let all = families.into_iter().flatten().cloned().collect();

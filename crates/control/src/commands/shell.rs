@@ -2,6 +2,8 @@
 
 use parshall_command::{Candidate, Names, Reply, Script, Shell};
 
+use parshall_counters::DropReason;
+
 use super::bulk::Bulk;
 use super::{Context, Output};
 use crate::engine::EngineConfig;
@@ -26,6 +28,10 @@ impl Names for RouterNames<'_> {
                 specs.map(|s| s.name.to_owned()).collect()
             }
             "stream" => r.streams.keys().cloned().collect(),
+            "reason" => DropReason::ALL
+                .iter()
+                .map(|r| r.name().to_owned())
+                .collect(),
             _ => Vec::new(),
         }
     }

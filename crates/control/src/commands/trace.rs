@@ -38,7 +38,8 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
     CommandSpec {
         pattern: "pcap trace [* rx | tx | drop | max <max:u64> | intfc <if:word> | file <file:path>]",
         help: "Write packets to a pcap file",
-        detail: "Without `max` until `pcap trace off`. A file name without a slash lies in /tmp.",
+        detail: "Without `max` until `pcap trace off`. A file name without a slash lies in /tmp; one that ends in \
+                 .pcapng gets names of interfaces, and the reason of a drop as the comment of its packet.",
         params: &[
             ("rx", "Received packets"),
             ("tx", "Transmitted packets"),
@@ -49,7 +50,7 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         ],
         handler: capture,
     },
-    command("pcap trace off", "End the capture", capture_off),
+    command("pcap trace off", "End the capture", stop_capture),
     command("pcap trace status", "Show the capture", show_capture),
     command("show pcap", "Show the capture", show_capture),
 ];
@@ -160,6 +161,7 @@ fn capture(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
         limit: args.get("max").unwrap_or(0),
         file,
         if_index,
+        reason: None,
     })?;
     Ok(Output::Done)
 }
@@ -201,7 +203,7 @@ fn show_capture(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
     cx.show(&data, print_capture)
 }
 
-fn capture_off(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
+pub(super) fn stop_capture(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
     // One that reached its limit has ended by itself: its report is still wanted.
     let report = r.stop_capture().or_else(|| r.captures.last().cloned());
     let data = shown(false, report.as_ref());

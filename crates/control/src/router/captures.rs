@@ -1,13 +1,16 @@
-//! `pcap trace`: copies of packets from the workers' capture rings to a file.
+//! `pcap trace` and `drop capture`: copies of packets from the workers' capture rings to a file.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use parshall_counters::DropReason;
 use parshall_drivers::pcap::{
     CaptureOptions, CaptureReport, CaptureSource, CaptureWriter, Captured,
 };
-use parshall_nodes::CaptureSlot;
+use parshall_nodes::{CaptureFilter, CapturePoint, CaptureSlot};
 use parshall_ring::Consumer;
 
 use super::Router;
@@ -30,6 +33,40 @@ pub struct CapturePlan {
     pub file: PathBuf,
     /// Only this interface.
     pub if_index: Option<u32>,
+    /// Of dropped packets only those of this reason.
+    pub reason: Option<DropReason>,
+}
+
+/// Names for what is said about packets, as they are when a capture starts.
+#[derive(Default)]
+struct Names {
+    interfaces: BTreeMap<u32, String>,
+    /// By number of a slot.
+    slots: Vec<String>,
+}
+
+impl Names {
+    fn interface(&self, index: u32) -> &str {
+        self.interfaces.get(&index).map_or("?", String::as_str)
+    }
+
+    /// Why, where and between which interfaces a packet was dropped.
+    fn comment(&self, slot: &CaptureSlot, out: &mut String) {
+        out.clear();
+        let Some(reason) = DropReason::from_code(slot.reason) else {
+            return;
+        };
+        let _ = write!(out, "{}: {}", reason.name(), reason.text());
+        if let Some(name) = self.slots.get(usize::from(slot.slot)) {
+            let _ = write!(out, "; at {name}");
+        }
+        for (word, index) in [("from", slot.if_index), ("to", slot.tx_if)] {
+            if index != u32::MAX {
+                let _ = write!(out, "; {word} {}", self.interface(index));
+            }
+        }
+        let _ = write!(out, "; sFlow {}", reason.sflow_code());
+    }
 }
 
 /// A capture that runs.
@@ -72,11 +109,11 @@ impl CaptureState {
         self.active.as_ref().is_some_and(|a| !a.writer.is_running())
     }
 
-    fn sources(&self, points: [bool; 3]) -> Vec<Box<dyn CaptureSource>> {
+    fn sources(&self, points: [bool; 3], names: &Arc<Names>) -> Vec<Box<dyn CaptureSource>> {
         let mut out: Vec<Box<dyn CaptureSource>> = Vec::new();
         for worker in &self.rings {
             for (ring, _) in worker.iter().zip(points).filter(|(_, on)| *on) {
-                let source = RingSource::new(ring.clone());
+                let source = RingSource::new(ring.clone(), names.clone());
                 out.push(Box::new(source));
             }
         }
@@ -89,17 +126,24 @@ struct RingSource {
     ring: SharedRing,
     /// Lost before this capture began.
     lost_before: u64,
+    names: Arc<Names>,
+    comment: String,
 }
 
 impl RingSource {
     /// What was left in the ring by an earlier capture is forgotten.
-    fn new(ring: SharedRing) -> RingSource {
+    fn new(ring: SharedRing, names: Arc<Names>) -> RingSource {
         let lost_before = {
             let mut r = ring.lock().unwrap_or_else(PoisonError::into_inner);
             while r.read(|_| ()).is_some() {}
             r.overflows()
         };
-        RingSource { ring, lost_before }
+        RingSource {
+            ring,
+            lost_before,
+            names,
+            comment: String::new(),
+        }
     }
 }
 
@@ -107,12 +151,23 @@ impl CaptureSource for RingSource {
     fn drain(&mut self, most: usize, put: &mut dyn FnMut(Captured<'_>)) -> usize {
         // Nobody but the writer's thread takes this lock while a capture runs.
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let (names, comment) = (&self.names, &mut self.comment);
         let mut one = |slot: &mut CaptureSlot| {
+            comment.clear();
+            if slot.point == CapturePoint::Drop {
+                names.comment(slot, comment);
+            }
             let len = usize::from(slot.len).min(slot.data.len());
             put(Captured {
                 at: slot.time,
                 wire_len: slot.wire_len,
                 bytes: &slot.data[..len],
+                // What the router made itself is shown where it was to leave.
+                if_index: match slot.if_index {
+                    u32::MAX => slot.tx_if,
+                    index => index,
+                },
+                comment,
             });
         };
         (0..most)
@@ -146,11 +201,17 @@ impl Router {
         if self.is_model() {
             return Ok(());
         }
+        let names = Arc::new(self.capture_names());
         let options = CaptureOptions {
             limit: plan.limit,
+            names: names.interfaces.clone(),
             ..CaptureOptions::new(&plan.file)
         };
-        let sources = self.captures.sources(plan.points);
+        let filter = CaptureFilter {
+            reason: plan.reason.map(DropReason::code),
+        };
+        self.engine.message("pcap-drop", &filter)?;
+        let sources = self.captures.sources(plan.points, &names);
         let writer = CaptureWriter::start(&options, Arc::<AtomicBool>::default(), sources)?;
         self.switch_capture(&plan, true)?;
         self.captures.active = Some(Active { plan, writer });
@@ -191,16 +252,35 @@ impl Router {
         }
     }
 
+    fn capture_names(&self) -> Names {
+        let graph = &self.engine.graph;
+        let interfaces: BTreeMap<u32, String> = self
+            .interfaces
+            .iter()
+            .map(|i| (i.index, i.name.clone()))
+            .collect();
+        let slot = |n: usize| {
+            let slot = u16::try_from(n).ok()?;
+            match graph.spec(slot) {
+                Some(spec) => Some(spec.name.to_owned()),
+                None => interfaces
+                    .get(&graph.tx_interface(slot)?)
+                    .map(|name| format!("{name}-tx")),
+            }
+        };
+        let slots = (0..graph.slots()).map(|n| slot(n).unwrap_or_default());
+        Names {
+            slots: slots.collect(),
+            interfaces,
+        }
+    }
+
     fn switch_capture(&mut self, plan: &CapturePlan, on: bool) -> Result<()> {
         let graph = &self.engine.graph;
-        let all = 0..graph.limits().interfaces as u32;
-        let chosen = match plan.if_index {
-            Some(i) => i..i + 1,
-            None => all,
-        };
         for (node, _) in NODES.iter().zip(plan.points).filter(|(_, on)| *on) {
-            for i in chosen.clone() {
-                graph.set_feature(node, i, on)?;
+            match plan.if_index {
+                Some(i) => graph.set_feature(node, i, on)?,
+                None => graph.set_feature_everywhere(node, on)?,
             }
         }
         Ok(())

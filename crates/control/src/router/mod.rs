@@ -8,6 +8,7 @@ mod addresses;
 mod bgp;
 mod captures;
 mod discovery;
+mod drops;
 mod interfaces;
 mod memif;
 mod neighbors;
@@ -27,6 +28,7 @@ use parshall_counters::{DropReason, NodeTotals, WorkerCounters};
 use parshall_graph::monotonic_ns;
 
 pub use captures::{CapturePlan, CaptureState};
+pub use drops::DropRates;
 pub use sflow::{SflowState, header_range};
 pub use traces::TraceStore;
 
@@ -132,6 +134,7 @@ pub struct Router {
     pub(crate) streams: BTreeMap<String, u32>,
     pub(crate) traces: TraceStore,
     pub(crate) captures: CaptureState,
+    pub(crate) drop_rates: DropRates,
     pub(crate) baselines: Baselines,
     pub(crate) started: Instant,
     table: Arc<CommandTable<Handler>>,
@@ -202,6 +205,7 @@ impl Router {
             streams: BTreeMap::new(),
             traces: TraceStore::default(),
             captures,
+            drop_rates: DropRates::new(monotonic_ns()),
             baselines: Baselines::default(),
             started: Instant::now(),
             table: commands::table()?,
@@ -310,6 +314,7 @@ impl Router {
         self.collect_traces();
         self.look_at_links();
         self.discover();
+        self.look_at_drops();
         self.reap_capture();
         self.engine.collect();
         self.forwarding.reclaim();

@@ -51,6 +51,7 @@ impl SflowState {
             seed,
             view: Arc::new(View::new(
                 engine.shared.clone(),
+                engine.graph.clone(),
                 engine.counters().cloned().collect(),
             )),
             agent: None,
@@ -228,6 +229,7 @@ impl Router {
         let config = self.agent_config();
         let needed = !config.collectors.is_empty()
             || config.netlink.is_some()
+            || config.drop_limit != 0
             || self.interfaces.iter().any(|i| i.sflow.is_some());
         if self.is_model() || self.sflow.agent.is_some() || !needed {
             return Ok(());
@@ -235,6 +237,9 @@ impl Router {
         let view = self.sflow.view.clone();
         let agent = AgentThread::spawn(config, view, self.engine.take_samples())
             .map_err(|e| Error::Device(e.to_string()))?;
+        if let Err(e) = agent.add_drop_rings(self.engine.take_drops()) {
+            tracing::error!("{e}");
+        }
         self.sflow.agent = Some(agent);
         Ok(())
     }

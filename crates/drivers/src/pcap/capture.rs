@@ -5,6 +5,7 @@
 //! records (a graph's traces), in turn. Packets of one source stay in order; those of two workers may
 //! be out of order by as much as the rings hold.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use parshall_device::DeviceError;
 use parshall_ring::{Consumer, Producer, ring};
 
 use super::file::{LINK_ETHERNET, Writer};
+use super::ng::{NgPacket, NgWriter};
 
 /// Most bytes of a packet a tap copies: a jumbo frame with its tags.
 pub const SLOT_BYTES: usize = 9_728;
@@ -39,6 +41,10 @@ pub struct Captured<'a> {
     pub wire_len: u32,
     /// What was kept of it.
     pub bytes: &'a [u8],
+    /// Interface it is counted to; only pcapng files have room for that, and for the next.
+    pub if_index: u32,
+    /// What is said about it, if anything.
+    pub comment: &'a str,
 }
 
 /// Something the writer takes packets from.
@@ -76,6 +82,8 @@ impl CaptureSource for Consumer<CaptureSlot> {
                 at: slot.at,
                 wire_len: slot.wire_len,
                 bytes,
+                if_index: 0,
+                comment: "",
             });
         };
         (0..most)
@@ -134,15 +142,62 @@ pub struct CaptureOptions {
     pub limit: u64,
     /// Most bytes of each packet.
     pub snaplen: usize,
+    /// Names of interfaces, for pcapng.
+    pub names: BTreeMap<u32, String>,
 }
 
 impl CaptureOptions {
-    /// Whole packets, without limit, to this file.
+    /// Whole packets, without limit, to this file: pcapng if its name says so, else pcap.
     pub fn new(path: impl Into<PathBuf>) -> CaptureOptions {
         CaptureOptions {
             path: path.into(),
             limit: 0,
             snaplen: SLOT_BYTES,
+            names: BTreeMap::new(),
+        }
+    }
+}
+
+impl CaptureOptions {
+    fn is_ng(&self) -> bool {
+        self.path.extension().is_some_and(|e| e == "pcapng")
+    }
+}
+
+/// A file of either format.
+enum Output {
+    Classic(Writer<BufWriter<File>>),
+    Ng(NgWriter<BufWriter<File>>),
+}
+
+impl Output {
+    fn create(options: &CaptureOptions) -> io::Result<Output> {
+        let file = BufWriter::new(File::create(&options.path)?);
+        let snaplen = u32::try_from(options.snaplen).unwrap_or(u32::MAX);
+        if options.is_ng() {
+            NgWriter::new(file, snaplen, options.names.clone()).map(Output::Ng)
+        } else {
+            Writer::new(file, LINK_ETHERNET, snaplen).map(Output::Classic)
+        }
+    }
+
+    fn write(&mut self, time_ns: u64, p: &Captured<'_>) -> io::Result<()> {
+        match self {
+            Output::Classic(w) => w.write(time_ns, p.wire_len, p.bytes),
+            Output::Ng(w) => w.write(NgPacket {
+                time_ns,
+                wire_len: p.wire_len,
+                bytes: p.bytes,
+                if_index: p.if_index,
+                comment: p.comment,
+            }),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Classic(w) => w.flush(),
+            Output::Ng(w) => w.flush(),
         }
     }
 }
@@ -164,7 +219,7 @@ struct Progress {
     lost: AtomicU64,
 }
 
-/// A thread that writes what its sources bring to a nanosecond pcap file.
+/// A thread that writes what its sources bring to a file with nanosecond time stamps.
 pub struct CaptureWriter {
     path: PathBuf,
     stop: Arc<AtomicBool>,
@@ -183,10 +238,7 @@ impl CaptureWriter {
         sources: Vec<Box<dyn CaptureSource>>,
     ) -> Result<CaptureWriter, DeviceError> {
         let path = options.path.clone();
-        let file = File::create(&path).map_err(|e| refused(&path, &e))?;
-        let snaplen = u32::try_from(options.snaplen).unwrap_or(u32::MAX);
-        let output = Writer::new(BufWriter::new(file), LINK_ETHERNET, snaplen)
-            .map_err(|e| refused(&path, &e))?;
+        let output = Output::create(options).map_err(|e| refused(&path, &e))?;
         let progress = Arc::<Progress>::default();
         let limit = if options.limit == 0 {
             u64::MAX
@@ -291,7 +343,7 @@ fn wall_offset() -> i128 {
 
 /// The thread's state.
 struct Session {
-    output: Writer<BufWriter<File>>,
+    output: Output,
     sources: Vec<Box<dyn CaptureSource>>,
     limit: u64,
     stop: Arc<AtomicBool>,
@@ -331,7 +383,7 @@ impl Session {
             let n = source.drain(most, &mut |packet| {
                 if result.is_ok() {
                     let time = (i128::from(packet.at) + to_wall).max(0) as u64;
-                    result = output.write(time, packet.wire_len, packet.bytes);
+                    result = output.write(time, &packet);
                 }
             });
             self.limit -= n as u64;

@@ -2,10 +2,11 @@
 //!
 //! What the interface receives is replayed from one file, what it transmits is written to another. The
 //! work is that of a generator interface with one stream and a capture. [`mod@file`] reads and writes the
-//! format, [`Recording`] is a file ready for replay, [`CaptureWriter`] writes captures of any source.
+//! format, [`mod@ng`] writes pcapng, [`Recording`] is a file ready for replay, [`CaptureWriter`] writes captures of any source.
 
 mod capture;
 pub mod file;
+pub mod ng;
 mod recording;
 
 use std::path::PathBuf;
