@@ -60,6 +60,8 @@ enum Sflow {
     Lint(parshall_collector::lint::LintArgs),
     /// Compare estimates from samples with true counters.
     Verify(parshall_collector::verify::VerifyArgs),
+    /// Send known samples to a collector and say what it must show.
+    Test(parshall_collector::test::TestArgs),
     /// Print the packet samples of the kernel's PSAMPLE channel.
     Psample(parshall_collector::PsampleArgs),
 }
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Sflow(Sflow::Convert(args)) => report(parshall_collector::convert::run(&args)),
         Command::Sflow(Sflow::Lint(args)) => parshall_collector::lint::run(&args),
         Command::Sflow(Sflow::Verify(args)) => parshall_collector::verify::run(&args),
+        Command::Sflow(Sflow::Test(args)) => parshall_collector::test::run(&args),
         Command::Sflow(Sflow::Psample(args)) => report(parshall_collector::psample::run(&args)),
         Command::Bench(args) => parshall_bench::run(&args),
     }

@@ -6,6 +6,7 @@
 //! - `output`: what is printed, gathered and written.
 //! - [`status`]: what was received and what was lost.
 //! - [`lint`]: `parshall sflow lint`, which names every violation of the specification.
+//! - [`mod@test`]: `parshall sflow test`, which sends known samples to a collector.
 //! - [`verify`]: `parshall sflow verify`, which holds estimates against true counters.
 //! - [`psample`]: `parshall sflow psample`, which prints the kernel's packet samples.
 //! - [`forward`], [`replay`], [`record`], [`convert`]: the tools that pass datagrams on; [`common`] is what they share.
@@ -26,6 +27,7 @@ pub mod psample;
 pub mod record;
 pub mod replay;
 pub mod status;
+pub mod test;
 pub mod verify;
 
 pub use args::DecodeArgs;

@@ -25,7 +25,6 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -34,6 +33,8 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::args::{Listen, SFLOW_PORT, parse_listen};
+use crate::common::ToolError;
+use crate::common::signals::stop_on_signals;
 use arrivals::{Arrived, InputError};
 use finding::At;
 use rules::{Rule, Severity};
@@ -159,26 +160,13 @@ pub enum LintError {
     #[error("no sFlow datagram{0}")]
     Nothing(String),
     /// Signals cannot be caught.
-    #[error("cannot catch signals: {0}")]
-    Signals(#[source] io::Error),
-}
-
-/// A flag that the signals INT and TERM set; the second one ends the program.
-///
-/// # Errors
-/// When the system refuses.
-pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
+    #[error(transparent)]
+    Signals(ToolError),
 }
 
 /// Runs the command on standard output.
 pub fn run(args: &LintArgs) -> ExitCode {
-    let stop = stop_flag().map_err(LintError::Signals);
+    let stop = stop_on_signals().map_err(LintError::Signals);
     let result = stop.and_then(|s| run_with(args, &mut io::stdout().lock(), &s, |_| {}));
     match result {
         Ok(false) => ExitCode::SUCCESS,

@@ -26,8 +26,9 @@ use parshall_cli::DEFAULT_SOCKET;
 use thiserror::Error;
 
 use crate::args::{Listen, SFLOW_PORT, parse_listen};
+use crate::common::ToolError;
+use crate::common::signals::stop_on_signals;
 use crate::lint::arrivals::{self, InputError};
-use crate::lint::stop_flag;
 use live::Asked;
 use report::{Report, Terms};
 use tally::{Place, Tally};
@@ -133,13 +134,13 @@ pub enum VerifyError {
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
     /// Signals cannot be caught.
-    #[error("cannot catch signals: {0}")]
-    Signals(#[source] io::Error),
+    #[error(transparent)]
+    Signals(ToolError),
 }
 
 /// Runs the command on standard output.
 pub fn run(args: &VerifyArgs) -> ExitCode {
-    let stop = stop_flag().map_err(VerifyError::Signals);
+    let stop = stop_on_signals().map_err(VerifyError::Signals);
     let result = stop.and_then(|s| run_with(args, &mut io::stdout().lock(), &s));
     match result {
         Ok(r) if r.wrong == 0 => ExitCode::SUCCESS,
