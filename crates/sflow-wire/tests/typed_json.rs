@@ -275,3 +275,140 @@ proptest! {
         }
     }
 }
+
+/// Every record of the sFlow documents and of the agents' own that is decoded: enterprise, first and last format.
+const FLOW_RECORDS: &[(u32, u32, u32)] = &[
+    (0, 1, 4),
+    (0, 1001, 1043),
+    (0, 2100, 2103),
+    (0, 2200, 2207),
+    (0, 2209, 2210),
+    (4413, 1, 1),
+];
+const COUNTER_RECORDS: &[(u32, u32, u32)] = &[
+    (0, 1, 8),
+    (0, 10, 11),
+    (0, 1001, 1002),
+    (0, 1004, 1005),
+    (0, 2000, 2010),
+    (0, 2100, 2106),
+    (0, 2200, 2207),
+    (4413, 1, 3),
+    (5703, 1, 1),
+];
+
+fn tags(ranges: &[(u32, u32, u32)]) -> Vec<Tag> {
+    let each = |(enterprise, first, last): &(u32, u32, u32)| {
+        let enterprise = *enterprise;
+        (*first..=*last).map(move |format| Tag::new(enterprise, format))
+    };
+    ranges.iter().flat_map(each).collect()
+}
+
+/// Whether a record that is all zeros has something to show: empty names are left out.
+fn shows_zeros(info: Option<&RecordInfo>) -> bool {
+    let left_out = |i: &field::Item| matches!(i.show, field::Show::Name(_));
+    info.is_some_and(|i| !i.layout.items.iter().all(left_out))
+}
+
+fn check_shown(tag: Tag, shown: &Value, zeros_show: bool) {
+    let members = shown.as_object().unwrap();
+    assert!(members.len() > 1 || !zeros_show, "{tag}: {shown}");
+    let unknown = members.contains_key("bytes");
+    assert!(!unknown && !members.contains_key("error"), "{tag}: {shown}");
+}
+
+#[test]
+fn every_record_is_decoded() {
+    let zeros = [0; 256];
+    let shown = |datagram: &[u8]| json_of(datagram)["samples"][0]["elements"][0].clone();
+    for tag in tags(FLOW_RECORDS) {
+        let record = FlowRecord::decode(tag, &zeros, 0).unwrap();
+        assert!(!matches!(record, FlowRecord::Unknown { .. }), "{tag}");
+        let shown = shown(&with_flow_records(&[record]));
+        assert_eq!(shown["flowBlock_tag"], tag.to_string());
+        check_shown(tag, &shown, shows_zeros(FlowRecord::info(tag)));
+    }
+    for tag in tags(COUNTER_RECORDS) {
+        let record = CounterRecord::decode(tag, &zeros, 0).unwrap();
+        assert!(!matches!(record, CounterRecord::Unknown { .. }), "{tag}");
+        let shown = shown(&with_counter_records(&[record]));
+        assert_eq!(shown["counterBlock_tag"], tag.to_string());
+        check_shown(tag, &shown, shows_zeros(CounterRecord::info(tag)));
+    }
+}
+
+fn with_flow_records(records: &[FlowRecord<'_>]) -> Vec<u8> {
+    let mut b = DatagramBuilder::new(9000);
+    b.begin([192, 0, 2, 1].into(), 0, 1, 1);
+    let head = FlowSampleHead {
+        sequence: 1,
+        source: DataSource::interface(1),
+        rate: 1,
+        pool: 1,
+        drops: 0,
+        input: Interface::index(1),
+        output: Interface::UNKNOWN,
+    };
+    b.push_flow_sample_expanded(&head, |w| records.iter().for_each(|r| w.push(r)))
+        .unwrap();
+    b.finish().to_vec()
+}
+
+fn with_counter_records(records: &[CounterRecord<'_>]) -> Vec<u8> {
+    let mut b = DatagramBuilder::new(9000);
+    b.begin([192, 0, 2, 1].into(), 0, 1, 1);
+    let head = CounterSampleHead {
+        sequence: 1,
+        source: DataSource::interface(1),
+    };
+    b.push_counter_sample_expanded(&head, |w| records.iter().for_each(|r| w.push(r)))
+        .unwrap();
+    b.finish().to_vec()
+}
+
+#[test]
+fn aggregated_frames_show_their_records_and_do_not_nest() {
+    let mut vni = Vec::new();
+    FlowRecord::VniIngress(VniIngress { vni: 77 }).write_body(&mut vni);
+    let records = [
+        Framed {
+            tag: 1030,
+            body: &vni,
+        },
+        Framed {
+            tag: 1016,
+            body: &[0; 4],
+        },
+        // Cut short: the error is its own.
+        Framed {
+            tag: 1001,
+            body: &[0; 4],
+        },
+    ];
+    let pdus = [
+        WifiPdu {
+            records: List::new(&records),
+        },
+        WifiPdu {
+            records: List::default(),
+        },
+    ];
+    let aggregation = FlowRecord::WifiAggregation(WifiAggregation {
+        pdus: List::new(&pdus),
+    });
+    let d = json_of(&with_flow_records(&[aggregation]));
+    let shown = &d["samples"][0]["elements"][0];
+    assert_eq!(shown["extendedType"], "wifi_aggregation");
+    let elements = &shown["pdus"][0]["elements"];
+    assert_eq!(elements[0]["in_VNI"], 77);
+    assert_eq!(
+        elements[1],
+        json!({"flowBlock_tag":"0:1016","length":4,"bytes":"00-00-00-00"})
+    );
+    assert!(
+        elements[2]["error"].is_object() || elements[2]["error"].is_string(),
+        "{elements}"
+    );
+    assert_eq!(shown["pdus"][1]["elements"], json!([]));
+}

@@ -56,7 +56,7 @@ impl Writer<'_> {
     }
 
     /// Ends an object, with the error that broke it off.
-    fn finish(&mut self, result: Result<()>) {
+    pub(super) fn finish(&mut self, result: Result<()>) {
         if let Err(e) = result {
             self.error(e);
         }

@@ -10,7 +10,7 @@ use crate::dissect::dissect;
 use crate::record::field::{Field, Item, Show};
 use crate::record::{
     AsSegment, CounterRecord, ExtendedRouter, ExtendedUser, FlowRecord, List, Mac, RawHeader,
-    SampledEthernet, SampledIpv4, SampledIpv6,
+    SampledEthernet, SampledIpv4, SampledIpv6, WifiAggregation,
 };
 use crate::types::{Address, Tag};
 use crate::xdr::{ErrorKind, Reader, Result};
@@ -26,6 +26,7 @@ impl Writer<'_> {
             4 | 1025 | 1026 => self.ipv6(raw.tag, &SampledIpv6::read(r)?),
             1002 => self.router(&ExtendedRouter::read(r)?),
             1004 => self.user(&ExtendedUser::read(r)?),
+            1016 => self.aggregation(&raw, &WifiAggregation::read(r)?),
             _ => match FlowRecord::info(raw.tag) {
                 Some(info) => {
                     if let Some((_, title)) = info.layout.title {
@@ -185,6 +186,39 @@ impl Writer<'_> {
         j.string(key!("src_user"), u.src_user.0);
         j.number(key!("dst_user_charset"), u.dst_charset.into());
         j.string(key!("dst_user"), u.dst_user.0);
+    }
+
+    /// The records of each frame. An aggregation within one is not taken apart: frames do not nest, and only bad input does.
+    fn aggregation(&mut self, raw: &RawRecord<'_>, a: &WifiAggregation<'_>) {
+        self.json.literal(key!("extendedType"), "wifi_aggregation");
+        self.json.key(key!("pdus"));
+        self.json.open(b'[');
+        for pdu in &a.pdus {
+            self.json.item();
+            self.json.open(b'{');
+            self.json.key(key!("elements"));
+            self.json.open(b'[');
+            for inner in &pdu.records {
+                let start = (inner.body.as_ptr() as usize).wrapping_sub(raw.body.as_ptr() as usize);
+                let inner = RawRecord {
+                    tag: Tag(inner.tag),
+                    body: inner.body,
+                    offset: raw.offset.wrapping_add(start),
+                };
+                self.json.item();
+                self.json.open(b'{');
+                self.json
+                    .quoted(key!("flowBlock_tag"), Value::Tag(inner.tag.0));
+                let result = match inner.tag.0 {
+                    1016 => self.unknown(inner),
+                    _ => self.flow_record(inner),
+                };
+                self.finish(result);
+            }
+            self.json.close(b']');
+            self.json.close(b'}');
+        }
+        self.json.close(b']');
     }
 
     fn port_states(&mut self, states: [u8; 4]) {

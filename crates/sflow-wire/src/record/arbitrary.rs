@@ -2,7 +2,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::field::{Field, List, Mac, Percent, PortStates, Text, Uuid};
+use super::field::{Field, Framed, List, Mac, Percent, PortStates, Text, Uuid};
 use crate::types::Address;
 
 /// A small seeded generator (SplitMix64).
@@ -40,6 +40,15 @@ impl Arbitrary for u32 {
             0 => u32::MAX,
             1 => g.below(100) as u32,
             _ => g.bits() as u32,
+        }
+    }
+}
+
+impl Arbitrary for Framed<'static> {
+    fn arbitrary(g: &mut Gen) -> Self {
+        Framed {
+            tag: g.bits() as u32,
+            body: g.bytes(20),
         }
     }
 }

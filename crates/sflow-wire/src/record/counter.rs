@@ -306,6 +306,36 @@ records! {
         masks: u32 => "OVS_dp_masks";
     }
 
+    /// Buffers in use of a Broadcom switch at their peak (4413:1).
+    BstDeviceBuffers {
+        /// For unicast.
+        unicast: Percent => "bst_device_uc_pc";
+        /// For multicast.
+        multicast: Percent => "bst_device_mc_pc";
+    }
+
+    /// Buffers in use of a port of a Broadcom switch at their peak (4413:2).
+    BstPortBuffers<'a> {
+        /// On ingress, for unicast.
+        ingress_unicast: Percent => "bst_port_ingress_uc_pc";
+        /// On ingress, for multicast.
+        ingress_multicast: Percent => "bst_port_ingress_mc_pc";
+        /// On egress, for unicast.
+        egress_unicast: Percent => "bst_port_egress_uc_pc";
+        /// On egress, for multicast.
+        egress_multicast: Percent => "bst_port_egress_mc_pc";
+        /// Of each egress queue, for unicast.
+        queue_unicast: List<'a, BstQueue> => "bst_port_egress_queue_uc_pc" show Show::Rows(BstQueue::LAYOUT.items);
+        /// Of each egress queue, for multicast.
+        queue_multicast: List<'a, BstQueue> => "bst_port_egress_queue_mc_pc" show Show::Rows(BstQueue::LAYOUT.items);
+    }
+
+    /// Buffers in use of one egress queue.
+    BstQueue {
+        /// At their peak.
+        used: Percent => "pc";
+    }
+
     /// Sizes and uses of the tables of a Broadcom switch (4413:3).
     BcmTables {
         /// In use.

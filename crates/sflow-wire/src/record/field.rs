@@ -359,6 +359,32 @@ pub(crate) fn read_body<'a, T: Field<'a>>(
 /// Declares record structures: name, optional title line, and fields in wire order with the name they are shown under.
 ///
 /// `show X` after the name overrides how the type is shown, `need N` sets [`Item::need`].
+/// A flow record within a record, undecoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Framed<'a> {
+    /// Its tag.
+    pub tag: u32,
+    /// Its bytes.
+    pub body: &'a [u8],
+}
+
+impl<'a> Field<'a> for Framed<'a> {
+    const MIN: usize = 8;
+    const SHOW: Show = Show::Special;
+
+    fn read(r: &mut Reader<'a>) -> Result<Self> {
+        Ok(Framed {
+            tag: r.u32()?,
+            body: r.opaque()?,
+        })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put_u32(out, self.tag);
+        put_opaque(out, self.body);
+    }
+}
+
 macro_rules! records {
     ($(
         $(#[$meta:meta])*

@@ -6,6 +6,7 @@
 
 pub mod app;
 pub mod counter;
+pub mod fabric;
 pub mod field;
 pub mod flow;
 pub mod host;
@@ -17,7 +18,8 @@ pub(crate) mod arbitrary;
 
 pub use app::*;
 pub use counter::*;
-pub use field::{List, Mac, Percent, PortStates, Text, Uuid};
+pub use fabric::*;
+pub use field::{Framed, List, Mac, Percent, PortStates, Text, Uuid};
 pub use flow::*;
 pub use host::*;
 pub use wireless::*;
@@ -172,6 +174,14 @@ record_set! {
         WifiRx(WifiRx<'a>) = 0:1014 classic;
         /// 802.11 transmission.
         WifiTx(WifiTx<'a>) = 0:1015 classic;
+        /// 802.11 frames sent as one.
+        WifiAggregation(WifiAggregation<'a>) = 0:1016 extra;
+        /// OpenFlow 1.0.
+        OpenflowV1(ExtendedOpenflowV1) = 0:1017 extra;
+        /// Fibre Channel route.
+        Fc(ExtendedFc) = 0:1018 extra;
+        /// Length of the egress queue.
+        QueueLength(QueueLength) = 0:1019 extra;
         /// Translated ports.
         NatPort(ExtendedNatPort) = 0:1020 classic;
         /// Ethernet fields of the egress tunnel.
@@ -194,6 +204,12 @@ record_set! {
         VniEgress(VniEgress) = 0:1029 classic;
         /// Virtual network, ingress.
         VniIngress(VniIngress) = 0:1030 classic;
+        /// InfiniBand local routing headers.
+        IbLrh(IbLrh) = 0:1031 extra;
+        /// InfiniBand global routing header.
+        IbGrh(IbGrh) = 0:1032 extra;
+        /// InfiniBand base transport header.
+        IbBth(IbBth) = 0:1033 extra;
         /// VLAN tags received.
         VlanIn(ExtendedVlanIn<'a>) = 0:1034 extra;
         /// VLAN tags sent.
@@ -332,6 +348,10 @@ record_set! {
         AppWorkers(AppWorkers) = 0:2206 classic;
         /// Open vSwitch datapath.
         OvsDatapath(OvsDatapath) = 0:2207 classic;
+        /// Broadcom buffers of the device.
+        BstDeviceBuffers(BstDeviceBuffers) = 4413:1 extra;
+        /// Broadcom buffers of the port.
+        BstPortBuffers(BstPortBuffers<'a>) = 4413:2 extra;
         /// Broadcom tables.
         BcmTables(BcmTables) = 4413:3 classic;
         /// Graphics processors.

@@ -1,6 +1,6 @@
 //! 802.11 flow and counter records: `sflow_80211.txt`.
 
-use super::field::{Mac, Text, records};
+use super::field::{Framed, List, Mac, Show, Text, records};
 
 records! {
     /// Payload of an 802.11 frame as it was before encryption (0:1013).
@@ -51,6 +51,18 @@ records! {
         speed: u64 => "tx_speed";
         /// Power in milliwatt.
         power_mw: u32 => "tx_power_mW";
+    }
+
+    /// Frames that were sent as one (0:1016).
+    WifiAggregation<'a> ["extendedType" "wifi_aggregation"] {
+        /// The frames.
+        pdus: List<'a, WifiPdu<'a>> => "pdus" show Show::Special;
+    }
+
+    /// One frame of an aggregation.
+    WifiPdu<'a> {
+        /// What is known of it.
+        records: List<'a, Framed<'a>> => "elements" show Show::Special;
     }
 
     /// 802.11 interface counters (0:6).
