@@ -193,6 +193,7 @@ fn a_capture_goes_out_as_it_came_as_often_as_asked_for() {
         let line = format!("replay {} --to {at} {options}", file.display());
         let status = ended(&line, |_| {});
         assert_eq!(status["datagrams"], 30 * times);
+        assert_eq!(status["drift"].is_f64(), options != "--fast");
         assert_eq!(status["targets"][0]["sent"], 30 * times);
         let want = vec![bytes(&sent); times as usize].concat();
         assert_eq!(payloads(receive(&collector, want.len())), want);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 pub use args::ReplayArgs;
-use pace::Pace;
+use pace::{Pace, Speed};
 
 use crate::args::SFLOW_PORT;
 use crate::common::captured::Captured;
@@ -49,10 +49,10 @@ pub struct ReplayStatus {
     pub cut: u64,
     /// Datagrams a second, on the average.
     pub rate: f64,
-    /// Seconds that the last datagram went out after it was due.
-    pub drift: f64,
+    /// Seconds that the last datagram went out after it was due, if there was a plan.
+    pub drift: Option<f64>,
     /// Seconds that the latest of all went out after it was due.
-    pub latest: f64,
+    pub latest: Option<f64>,
     /// By target.
     pub targets: Vec<TargetCounts>,
 }
@@ -61,14 +61,16 @@ impl fmt::Display for ReplayStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} datagrams of {} frames in {:.3} s: {:.1} a second; at the end {:.1} ms behind the plan, at most {:.1} ms",
-            self.datagrams,
-            self.frames,
-            self.seconds,
-            self.rate,
-            self.drift * 1e3,
-            self.latest * 1e3
+            "{} datagrams of {} frames in {:.3} s: {:.1} a second",
+            self.datagrams, self.frames, self.seconds, self.rate
         )?;
+        if let (Some(drift), Some(latest)) = (self.drift, self.latest) {
+            let (drift, latest) = (drift * 1e3, latest * 1e3);
+            write!(
+                f,
+                "; at the end {drift:.1} ms behind the plan, at most {latest:.1} ms"
+            )?;
+        }
         if self.cut > 0 {
             write!(
                 f,
@@ -251,8 +253,11 @@ impl Replay<'_, '_> {
         self.status.datagrams += datagrams.len() as u64;
         self.status.bytes += start as u64;
         let elapsed = self.start.map_or(Duration::ZERO, |s| s.elapsed());
-        self.status.drift = elapsed.saturating_sub(batch.due).as_secs_f64();
-        self.status.latest = self.status.latest.max(self.status.drift);
+        if self.args.speed() != Speed::Fast {
+            let drift = elapsed.saturating_sub(batch.due).as_secs_f64();
+            self.status.drift = Some(drift);
+            self.status.latest = Some(self.status.latest.map_or(drift, |l| l.max(drift)));
+        }
     }
 
     fn tell_if_due(&mut self) -> Result<(), ToolError> {
