@@ -26,8 +26,8 @@ mod solicit;
 mod telemetry;
 mod text;
 
-pub use commands::{Context, Handler, Output, execute_lines, rehearse};
 pub use bgp::{BgpTable, FeedSpec, FeedState, TableFull};
+pub use commands::{Context, Handler, Output, execute_lines, rehearse};
 pub use drivers::{
     DeviceKind, DeviceSpec, Factory, MadeDevice, MemifSpec, ModelFactory, SystemFactory, TapSpec,
 };

@@ -67,7 +67,7 @@ impl Sent for Ip4Sent {
         }
         if m.total_len() > u32::from(adj.mtu()) {
             if h[6] & 0x40 != 0 {
-                // Where it would have gone is part of what is told of the drop.
+                // The link it does not fit is part of what is told of the drop.
                 cx.pool.meta_mut(b).tx_if = adj.tx_if();
                 let error = IcmpAsk::fragmentation_needed4(adj.mtu());
                 ask(cx, b, DropReason::FragmentationNeeded, error);

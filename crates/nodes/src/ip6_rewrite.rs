@@ -63,8 +63,10 @@ impl Sent for Ip6Sent {
             h[7] -= u8::from(!originated);
             return true;
         };
-        // Where it would have gone is part of what is told of the drop.
-        cx.pool.meta_mut(b).tx_if = adj.tx_if();
+        if reason == DropReason::PacketTooBig {
+            // The link it does not fit is part of what is told of the drop.
+            cx.pool.meta_mut(b).tx_if = adj.tx_if();
+        }
         ask(cx, b, reason, error);
         cx.next[i] = ICMP_ERROR;
         false

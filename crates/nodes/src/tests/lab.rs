@@ -18,11 +18,12 @@ use parshall_fib::{
     Adjacency, Disposition, Dpo, DpoKind, Imposition, LinkType, LoadBalance, Path, Payload, TtlMode,
 };
 use parshall_graph::harness::{Harness, Sent};
-use parshall_graph::{Graph, Limits};
+use parshall_graph::{Graph, Limits, Node, NodeSpec};
 use parshall_wire::{EtherType, IpProtocol, MacAddr, PacketBuilder, checksum};
 
 use super::parshall_nodes::{
-    Event, IfAddresses, IfTable, IfView, NodeOutputs, Shared, TableLimits, build, graph, if_flags,
+    ARCS, Event, IfAddresses, IfTable, IfView, NodeOutputs, Shared, TableLimits, build, if_flags,
+    specs,
 };
 
 /// Interfaces that can exist.
@@ -150,6 +151,15 @@ impl Lab {
 
     /// The same; `seed` fixes its random choices.
     pub fn seeded(seed: u64) -> Lab {
+        Lab::built(seed, None)
+    }
+
+    /// The same with one more node, the last of the list.
+    pub fn with_node(spec: NodeSpec, node: Box<dyn Node>) -> Lab {
+        Lab::built(1, Some((spec, node)))
+    }
+
+    fn built(seed: u64, more: Option<(NodeSpec, Box<dyn Node>)>) -> Lab {
         let shared = Shared::new(TableLimits {
             adjacencies: 4096,
             load_balances: 64,
@@ -159,8 +169,13 @@ impl Lab {
             table_bytes: 1 << 22,
         })
         .unwrap();
-        let graph = Arc::new(graph(LIMITS).unwrap());
-        let (nodes, out) = build(&shared, LIMITS, seed);
+        let mut specs = specs();
+        let (mut nodes, out) = build(&shared, LIMITS, seed);
+        if let Some((spec, node)) = more {
+            nodes.push((spec.name, node));
+            specs.push(spec);
+        }
+        let graph = Arc::new(Graph::build(&specs, ARCS, LIMITS).unwrap());
         let reader = shared.domain.register().unwrap();
         let harness = Harness::new(graph.clone(), nodes, BUFFERS, reader).unwrap();
         let mut lab = Lab {
