@@ -42,6 +42,8 @@ enum Command {
 enum Config {
     /// Check a file without touching the system: its form, its values, and every command it stands for.
     Check(parshall_config::ConfigCheckArgs),
+    /// Print what a hsflowd.conf becomes here, and what of it is not used.
+    ImportHsflowd(parshall_config::ImportHsflowdArgs),
 }
 
 #[derive(Subcommand)]
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
     match Args::parse().command {
         Command::Run(args) => run::run_router(&args),
         Command::Config(Config::Check(args)) => run::check_config(&args),
+        Command::Config(Config::ImportHsflowd(args)) => parshall_config::import_hsflowd(&args),
         Command::Lab(args) => parshall_lab::run(args),
         Command::Ctl(args) => parshall_cli::run(args),
         Command::Sflow(Sflow::Decode(args)) => report(parshall_collector::run(&args)),

@@ -39,6 +39,9 @@ pub fn run_router(args: &RunArgs) -> ExitCode {
 fn start(args: &RunArgs) -> Result<(), String> {
     let plan = parshall_config::load(&args.config).map_err(|e| e.to_string())?;
     log_to_stderr(args.log.as_deref().unwrap_or(plan.log.as_str()))?;
+    for note in &plan.notes {
+        tracing::warn!("{note}");
+    }
     let engine = engine_config(&plan.engine);
     let lines = located(&args.config, &plan.commands);
     // What can be refused without touching the system is refused before anything is touched.

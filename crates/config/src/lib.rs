@@ -26,6 +26,7 @@ mod check;
 mod command;
 mod error;
 mod fields;
+pub mod hsflowd;
 mod plan;
 mod record;
 pub mod reference;
@@ -41,7 +42,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-pub use command::{ConfigCheckArgs, check};
+pub use command::{ConfigCheckArgs, ImportHsflowdArgs, check, import_hsflowd};
 pub use error::{ConfigError, ConfigErrors, Position};
 pub use plan::{CliSettings, EngineSettings, LogLevel, Plan, PlanLine};
 pub use yaml::MAX_BYTES;
@@ -85,7 +86,28 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes the plan of a file's text; `file_name` is for the errors.
+/// Reads a file that a configuration names: plain files only, since others can make a reader wait for ever.
+fn read_named(path: &str) -> Result<String, String> {
+    let cannot = |e: io::Error| format!("the file cannot be read: {e}");
+    if !std::fs::metadata(path).map_err(cannot)?.is_file() {
+        return Err("this is not a plain file".into());
+    }
+    let mut bytes = Vec::new();
+    let limit = hsflowd::MAX_BYTES as u64 + 1;
+    File::open(path)
+        .and_then(|f| f.take(limit).read_to_end(&mut bytes))
+        .map_err(cannot)?;
+    if bytes.len() > hsflowd::MAX_BYTES {
+        return Err(format!(
+            "the file has more than {} bytes",
+            hsflowd::MAX_BYTES
+        ));
+    }
+    String::from_utf8(bytes).map_err(|_| "this is not UTF-8 text".into())
+}
+
+/// Makes the plan of a file's text; `file_name` is for the errors. Of other files only one that `sflow.hsflowd-conf` names is
+/// read.
 ///
 /// # Errors
 /// All that is wrong with it.
@@ -95,7 +117,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Plan, ConfigErrors> {
         return Err(report.finish(file_name));
     };
     let file = check::file(&root, &mut report);
-    let plan = translate::translate(&file, &mut report);
+    let plan = translate::translate(&file, &mut report, &read_named);
     if report.is_empty() {
         Ok(plan)
     } else {

@@ -17,6 +17,8 @@ pub struct Plan {
     pub log: LogLevel,
     /// Command lines that bring a fresh router into the state asked for, in the order of their dependencies.
     pub commands: Vec<PlanLine>,
+    /// What was read and is not used, in words: to be told once.
+    pub notes: Vec<String>,
 }
 
 /// Sizes and places of the engine, fixed when it starts.

@@ -52,6 +52,10 @@ pub fn read(kind: &Kind, unit: &str, scalar: &Scalar) -> Result<Checked, String>
             .ok_or_else(wants)
             .and_then(network)
             .map(Checked::Prefix),
+        Kind::Rule => prefix(text.strip_prefix('!').unwrap_or(text))
+            .ok_or_else(wants)
+            .and_then(network)
+            .map(|_| Checked::Text(text.into())),
         Kind::Mac => mac(text).ok_or_else(wants),
         Kind::Collector => match text.parse::<CollectorConfig>() {
             Ok(_) => Ok(Checked::Text(text.into())),

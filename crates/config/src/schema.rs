@@ -77,6 +77,8 @@ pub enum Kind {
     IfAddress,
     /// A network: an address without host bits, and a length.
     Prefix,
+    /// A network, with `!` before it to avoid it.
+    Rule,
     /// A MAC address of one station.
     Mac,
     /// A host with or without a UDP port.
@@ -154,6 +156,9 @@ impl Kind {
                     .into()
             }
             Kind::Prefix => "a network, such as 192.0.2.0/24 or 2001:db8::/32".into(),
+            Kind::Rule => {
+                "a network to prefer, such as 192.0.2.0/24, or with `!` before it to avoid".into()
+            }
             Kind::Mac => "a unicast MAC address, such as 02:fe:00:00:00:01".into(),
             Kind::Collector => {
                 "an address or host name, with or without a port: 192.0.2.1:6343, [2001:db8::1]:6343"

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use parshall_linux::IpPrefix;
 use serde::Serialize;
 
 use crate::elect::{Election, Rule};
@@ -155,9 +156,11 @@ fn rule(text: &str) -> Result<Rule, String> {
         }
         _ => number(length, most).ok(),
     };
+    let length = length.ok_or_else(wrong)? as u8;
+    let prefix = IpPrefix::new(network, length).ok_or_else(wrong)?;
     Ok(Rule {
-        network,
-        length: length.ok_or_else(wrong)? as u8,
+        network: prefix.network().addr(),
+        length,
         avoid,
     })
 }
@@ -181,7 +184,7 @@ mod tests {
             ("agent", "eth0"),
             ("agent.cidr", "10.0.0.0/8"),
             ("agent.CIDR", "!fd00::/8"),
-            ("agent.cidr", "192.168.0.0/255.255.0.0"),
+            ("agent.cidr", "192.168.7.7/255.255.0.0"),
             ("dropLimit", "100"),
             ("headerBytes", "128"),
         ] {

@@ -1,7 +1,8 @@
 //! Fields of sFlow.
 
-use parshall_agent::AgentConfig;
+use parshall_agent::elect::Election;
 use parshall_agent::netlink::NetlinkConfig;
+use parshall_agent::{AgentConfig, CollectorConfig};
 
 use super::{HEADER_BYTES, RATE, field};
 use crate::schema::Default::{None, Required, Value, Words};
@@ -21,6 +22,12 @@ pub(super) const SFLOW: Section = Section {
             Kind::Address,
             Words("elected among the host's"),
             "Address that names this agent.",
+        ),
+        field(
+            "agent-election",
+            Kind::Record(&ELECTION),
+            None,
+            "How it is elected.",
         ),
         field(
             "sub-agent-id",
@@ -94,6 +101,21 @@ pub(super) const SFLOW: Section = Section {
             Value("false"),
             "Give samples, counters and drops to hsflowd on this machine; `true` with the settings it expects.",
         ),
+        field(
+            "discover",
+            Kind::Either(&[DOMAIN, Kind::Record(&DISCOVER)]),
+            Value("off"),
+            "Domain whose DNS names more collectors, and settings; `auto` for those that the system searches.",
+        ),
+        field(
+            "hsflowd-conf",
+            Kind::Path {
+                absolute: true,
+                max: 4095,
+            },
+            None,
+            "A hsflowd.conf whose settings hold where this file has none.",
+        ),
     ],
 };
 
@@ -115,6 +137,74 @@ const NETLINK: Section = Section {
             Kind::Bool,
             Value("true"),
             "Number ports of drops for an hsflowd with `osIndex=on`.",
+        ),
+    ],
+};
+
+const DOMAIN: Kind = Kind::Name {
+    what: "a domain, `auto` or `off`",
+    max: 253,
+};
+
+const DISCOVER: Section = Section {
+    title: "Discovery of collectors",
+    help: "`discover: example.net` is short for `discover: {domain: example.net}`. What is asked for is `_sflow._udp` of the \
+           domain, as hsflowd does.",
+    fields: &[
+        field("domain", DOMAIN, Value("auto"), "The domain."),
+        field(
+            "server",
+            Kind::Address,
+            Words("the system's"),
+            "Name server to ask.",
+        ),
+        field(
+            "port",
+            Kind::Uint {
+                min: 1,
+                max: 65_535,
+            },
+            Value("53"),
+            "Its UDP and TCP port.",
+        ),
+        field(
+            "namespace",
+            Kind::Namespace,
+            Words("the router's own"),
+            "Network namespace to ask from, and to send to these collectors from.",
+        ),
+        field(
+            "delay",
+            Kind::Uint { min: 0, max: 3600 },
+            Value("30"),
+            "Longest random time before the first question.",
+        )
+        .unit("seconds"),
+    ],
+};
+
+const ELECTION: Section = Section {
+    title: "Election of the agent address",
+    help: "Without it the best address by its class is taken: loopback interfaces first, global before private ones. The first \
+           network weighs most; of several that contain an address the last one counts.",
+    fields: &[
+        field(
+            "device",
+            Kind::Name {
+                what: "an interface",
+                max: 63,
+            },
+            None,
+            "Interface whose addresses are better.",
+        ),
+        field(
+            "networks",
+            Kind::List {
+                of: &Kind::Rule,
+                max: Election::MAX_RULES,
+            },
+            None,
+            "Networks whose addresses are better, or with `!` worse.",
         ),
     ],
 };
@@ -144,5 +234,57 @@ const COLLECTOR: Section = Section {
             Words("the system's choice"),
             "Address to send from.",
         ),
+        field(
+            "namespace",
+            Kind::Namespace,
+            Words("the router's own"),
+            "Network namespace to send from.",
+        ),
+        field(
+            "device",
+            Kind::Name {
+                what: "an interface of Linux",
+                max: 15,
+            },
+            Words("as the routes say"),
+            "Interface to send through.",
+        ),
+        field(
+            "dscp",
+            Kind::Uint {
+                min: 0,
+                max: CollectorConfig::MAX_DSCP as u64,
+            },
+            Value("0"),
+            "Code point of the datagrams.",
+        ),
+        field(
+            "datagrams-per-second",
+            Kind::Uint {
+                min: CollectorConfig::DATAGRAM_RATE.0 as u64,
+                max: CollectorConfig::DATAGRAM_RATE.1 as u64,
+            },
+            Words("no limit"),
+            "Most datagrams; what is more is lost, counted, and seen by the collector as a gap in the numbers.",
+        ),
+        field(
+            "bits-per-second",
+            Kind::Uint {
+                min: CollectorConfig::BIT_RATE.0,
+                max: CollectorConfig::BIT_RATE.1,
+            },
+            Words("no limit"),
+            "Most bits of UDP payload, likewise.",
+        ),
+        field(
+            "max-datagram",
+            Kind::Uint {
+                min: AgentConfig::DATAGRAM_RANGE.0 as u64,
+                max: AgentConfig::DATAGRAM_RANGE.1 as u64,
+            },
+            Words("as for all"),
+            "Smaller datagrams for this collector, with numbers of their own.",
+        )
+        .unit("bytes"),
     ],
 };

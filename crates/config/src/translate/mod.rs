@@ -10,7 +10,7 @@ pub mod memif;
 mod mpls;
 mod paths;
 mod routes;
-mod sflow;
+pub mod sflow;
 mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +26,11 @@ use crate::scalar::quoted;
 
 use interfaces::Interface;
 
+/// Reads a file that the configuration names, or says why that cannot be.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
 /// Makes the plan of a file. It is worth something only if nothing has been reported.
-pub fn translate(file: &Record, report: &mut Report) -> Plan {
+pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan {
     let mut b = Builder {
         file,
         report,
@@ -36,6 +39,8 @@ pub fn translate(file: &Record, report: &mut Report) -> Plan {
         workers: 1,
         tables: [BTreeSet::from([0]), BTreeSet::from([0])],
         lines: Vec::new(),
+        notes: Vec::new(),
+        read,
     };
     let engine = b.engine();
     b.identify_interfaces(&engine);
@@ -57,6 +62,7 @@ pub fn translate(file: &Record, report: &mut Report) -> Plan {
         cli: cli(file),
         log: log(file),
         commands: b.lines,
+        notes: b.notes,
     }
 }
 
@@ -71,6 +77,8 @@ struct Builder<'f, 'r> {
     /// Numbers of the IPv4 and the IPv6 tables.
     tables: [BTreeSet<u32>; 2],
     lines: Vec<PlanLine>,
+    notes: Vec<String>,
+    read: ReadFile<'r>,
 }
 
 impl<'f> Builder<'f, '_> {

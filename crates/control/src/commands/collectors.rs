@@ -68,7 +68,7 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
                   | delay <seconds:u32 0..=3600>] )",
         help: "Ask the DNS for collectors: services _sflow._udp of a domain",
         detail: "SRV records name collectors, which come beside those configured. TXT records can say sampling, sampling.SPEED, \
-                 polling, agentIP, agent, agent.cidr and headerBytes, which count in place of what is configured. Asked again \
+                 polling, agentIP, agent, agent.cidr, dropLimit and headerBytes, which count in place of what is configured. Asked again \
                  after the lowest time to live, at least 10 seconds, and 300 seconds after a failure.",
         params: &[
             ("domain", "The domain"),

@@ -1,6 +1,6 @@
 //! Collectors and settings that the DNS names, laid over those that were configured.
 //!
-//! What the DNS says counts while it says so: polling interval, agent address, default sampling rate and header bytes take the
+//! What the DNS says counts while it says so: polling interval, agent address, limit of drops, default sampling rate and header bytes take the
 //! place of the configured ones, and its collectors come beside them. What an interface was told by itself stays. Nothing of
 //! it is written into the configuration, so without discovery all is as configured.
 
@@ -70,6 +70,7 @@ impl Router {
         }
         let s = &found.settings;
         config.polling_interval = s.polling.unwrap_or(config.polling_interval);
+        config.drop_limit = s.drop_limit.unwrap_or(config.drop_limit);
         config.agent_address = s.agent_address.or(config.agent_address);
         if s.election != Election::default() {
             config.election = s.election.clone();

@@ -1,45 +1,10 @@
-//! Whole files: the examples, what they become, errors with their places, and hostile text.
+//! What files become, in which order, and errors with their places.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use parshall_control::{EngineConfig, rehearse};
-use proptest::prelude::*;
+use parshall_control::EngineConfig;
 
-use crate::{ConfigErrors, LogLevel, Plan, load, parse};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn plan(text: &str) -> Plan {
-    parse(text, "r.yaml").unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn lines(text: &str) -> Vec<String> {
-    plan(text).commands.into_iter().map(|c| c.line).collect()
-}
-
-fn errors(text: &str) -> ConfigErrors {
-    parse(text, "r.yaml").expect_err("a bad file")
-}
-
-/// The one error of a file.
-fn error(text: &str) -> String {
-    let all = errors(text).to_string();
-    assert_eq!(all.lines().count(), 1, "{all}");
-    all
-}
-
-/// Executes a plan on a model of a router: every line must be a command, and none may be refused.
-fn rehearsed(text: &str) -> Plan {
-    let plan = plan(text);
-    let config = EngineConfig {
-        interfaces: plan.engine.interfaces,
-        ..EngineConfig::default()
-    };
-    rehearse(&config, &plan.script("r.yaml")).unwrap_or_else(|e| panic!("{e}"));
-    plan
-}
+use super::*;
 
 #[test]
 fn the_examples_are_good_and_their_commands_too() {
@@ -276,6 +241,73 @@ interfaces:
          tx-queue-size 256 busy-poll 32 generic",
     ] {
         assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
+    }
+}
+
+#[test]
+fn collectors_have_ways_and_limits_and_the_dns_may_name_more() {
+    let text = "
+sflow:
+  agent-election: {device: eth0, networks: [10.0.0.0/8, '!10.1.0.0/16']}
+  discover: {domain: example.net, server: 2001:db8::53, port: 5353, namespace: mgmt, delay: 5}
+  collectors:
+    - {address: 192.0.2.1, port: 7, source: 192.0.2.9, namespace: /run/netns/mgmt, device: eth1, dscp: 46,
+       datagrams-per-second: 100, bits-per-second: 8000000, max-datagram: 1000}
+    - {address: 192.0.2.1, port: 7, device: eth2}
+";
+    rehearsed(text);
+    assert_eq!(
+        lines(text),
+        [
+            "sflow agent-address auto device eth0 prefer 10.0.0.0/8 avoid 10.1.0.0/16",
+            "sflow discover example.net server [2001:db8::53]:5353 namespace mgmt delay 5",
+            "sflow collector add 192.0.2.1 port 7 source 192.0.2.9 namespace /run/netns/mgmt device eth1 dscp 46 \
+             datagrams-per-second 100 bits-per-second 8000000 max-datagram 1000",
+            "sflow collector add 192.0.2.1 port 7 device eth2",
+        ]
+    );
+    for (text, line) in [
+        ("example.net", "sflow discover example.net delay 30"),
+        ("auto", "sflow discover auto delay 30"),
+        ("off", "sflow discover off"),
+        (
+            "{server: 192.0.2.53}",
+            "sflow discover auto server 192.0.2.53:53 delay 30",
+        ),
+    ] {
+        let text = format!("sflow: {{discover: {text}}}");
+        rehearsed(&text);
+        assert_eq!(lines(&text), [line]);
+    }
+    for (text, said) in [
+        (
+            "agent-address: 192.0.2.1, agent-election: {device: eth0}",
+            "which address it is",
+        ),
+        (
+            "agent-election: {networks: [10.0.0.1/8]}",
+            "bits set behind its length",
+        ),
+        (
+            "agent-election: {networks: [x]}",
+            "or with `!` before it to avoid",
+        ),
+        ("discover: {port: 53}", "write the name server too"),
+        (
+            "collectors: [{address: 192.0.2.1, dscp: 64}]",
+            "from 0 to 63",
+        ),
+        (
+            "collectors: [{address: 192.0.2.1, device: a-name-that-is-long}]",
+            "an interface of Linux",
+        ),
+        (
+            "collectors: [{address: 192.0.2.1, max-datagram: 100}]",
+            "from 600 to 9000 bytes",
+        ),
+    ] {
+        let e = error(&format!("sflow: {{{text}}}"));
+        assert!(e.contains(said), "{text}: {e}");
     }
 }
 
@@ -699,134 +731,6 @@ fn a_large_file_of_errors_is_read() {
     assert!(all.contains("but `limits.interfaces` is 1024"), "{all}");
     assert!(all.contains("too many of type pg; at most 16384"), "{all}");
     assert!(all.contains("more errors"), "{all}");
-}
-
-/// Examples, to be mutated.
-const SEEDS: [&str; 3] = [
-    include_str!("../../../docs/examples/router.yaml"),
-    include_str!("../../../docs/examples/mpls-core.yaml"),
-    include_str!("../../../docs/examples/lab-pg.yaml"),
-];
-
-/// Whatever the text, there is a plan or there are errors, each with a place in the text.
-fn survives(text: &str) {
-    if let Err(e) = parse(text, "r.yaml") {
-        assert!(!e.errors.is_empty());
-        let lines = text.lines().count().max(1) + 1;
-        for error in &e.errors {
-            assert!((1..=lines).contains(&error.at.line), "{e}");
-            assert!(error.at.column >= 1, "{e}");
-            assert!(!error.message.is_empty());
-        }
-        assert!(
-            !e.to_string().contains('\u{1b}'),
-            "control characters are shown, not sent"
-        );
-    }
-}
-
-/// Fragments that a generated file is put together from.
-const FRAGMENTS: &[&str] = &[
-    "interfaces:",
-    "routes:",
-    "tap0:",
-    "  ",
-    "\n",
-    "- ",
-    "{",
-    "}",
-    "[",
-    "]",
-    ", ",
-    ": ",
-    "&a ",
-    "*a",
-    "!!str ",
-    "|\n",
-    "'",
-    "\"",
-    "#",
-    "~",
-    "mtu: 1500",
-    "addresses: [192.0.2.1/24]",
-    "prefix: 10.0.0.0/8",
-    "via: 192.0.2.9",
-    "xconnect: tap0",
-    "type: pg",
-    "pg0",
-    "sflow:",
-    "commands:",
-    "workers: 2",
-    "tables: [{id: 3}]",
-    "mpls:",
-    "labels:",
-    "label: 16",
-    "packet-generator:",
-    "streams:",
-    "data: x",
-    "\u{1b}",
-    "é",
-    "\t",
-    "---\n",
-    "...\n",
-    "%YAML 1.2\n",
-    "? ",
-    "<<: ",
-    "0x7f",
-];
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
-    #[test]
-    fn random_text_does_no_harm(text in "\\PC{0,200}") {
-        survives(&text);
-    }
-
-    #[test]
-    fn random_bytes_do_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        survives(&String::from_utf8_lossy(&bytes));
-    }
-
-    #[test]
-    fn fragments_do_no_harm(parts in proptest::collection::vec(proptest::sample::select(FRAGMENTS), 0..60)) {
-        survives(&parts.concat());
-    }
-
-    #[test]
-    fn mutated_examples_do_no_harm(
-        seed in 0usize..3,
-        edits in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..12, proptest::sample::select(FRAGMENTS)), 1..6),
-    ) {
-        let mut text: Vec<char> = SEEDS[seed].chars().collect();
-        for (at, drop, put) in edits {
-            let at = at.index(text.len() + 1);
-            let end = (at + drop).min(text.len());
-            text.splice(at..end, put.chars());
-        }
-        survives(&text.into_iter().collect::<String>());
-    }
-
-    /// What passes here is a list of commands that the router knows; whether it accepts them all depends on more.
-    #[test]
-    fn values_in_range_become_commands(
-        mtu in 68u32..=65521,
-        len in 1u8..=30,
-        host in 1u32..4,
-        queues in 1u32..=64,
-        rate in 1u32..=1 << 30,
-        label in 16u32..=1_048_575,
-        weight in 1u32..=255,
-    ) {
-        let text = format!(
-            "interfaces:\n  tap3: {{mtu: {mtu}, queues: {queues}, addresses: [10.0.0.{host}/{len}], mpls: true, \
-             sflow: {{sampling-rate: {rate}}}}}\nmpls: {{labels: [{{label: {label}, via: 10.0.0.9, interface: tap3}}]}}\n\
-             routes: [{{prefix: 99.0.0.0/8, paths: [{{via: 10.0.0.9, interface: tap3, weight: {weight}}}]}}]\n"
-        );
-        if let Ok(plan) = parse(&text, "r.yaml") {
-            rehearse(&EngineConfig::default(), &plan.script("r.yaml")).map_err(|e| TestCaseError::fail(e.to_string()))?;
-        }
-    }
 }
 
 /// The reference page is made from the schema; `PARSHALL_BLESS=1 cargo test -p parshall-config` writes it anew.
