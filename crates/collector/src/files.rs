@@ -141,15 +141,17 @@ impl<'a, 's> Files<'a, 's> {
         {
             t.observe(&d);
         }
+        let mut sound = self.out.is_sound(udp.payload, &mut self.counts.errors);
         let datagram = if self.to_end { udp.to_end } else { udp.payload };
         if let Err(fault) = self.out.datagram(&meta, datagram)? {
-            self.counts.malformed += 1;
+            sound = false;
             self.shared.say(format_args!(
                 "{}: packet at byte {}: {fault}",
                 path.display(),
                 p.offset
             ));
         }
+        self.counts.malformed += u64::from(!sound);
         Ok(true)
     }
 }

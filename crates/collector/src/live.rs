@@ -235,14 +235,16 @@ impl Reader<'_, '_> {
             if let Ok(d) = Datagram::parse(bytes) {
                 self.tracker.observe(&d);
             }
+            let mut sound = self.out.is_sound(bytes, &mut self.counts.errors);
             if let Err(fault) = self.out.datagram(&meta, bytes)? {
-                self.counts.malformed += 1;
+                sound = false;
                 self.shared.say(format_args!(
                     "datagram of {}, {} bytes: {fault}",
                     from.ip(),
                     bytes.len()
                 ));
             }
+            self.counts.malformed += u64::from(!sound);
         }
         Ok(true)
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use parshall_linux::clock;
+use parshall_sflow_wire::Faults;
 use parshall_sflow_wire::print::{Fault, Format, Meta, Printer};
 
 use crate::args::DecodeArgs;
@@ -108,6 +109,7 @@ pub struct Output<'a, 's> {
     printer: Printer,
     buf: Vec<u8>,
     offset: LocalOffset,
+    shows_old: bool,
 }
 
 impl<'a, 's> Output<'a, 's> {
@@ -115,6 +117,7 @@ impl<'a, 's> Output<'a, 's> {
     pub fn new(shared: &'a Shared<'s>) -> Output<'a, 's> {
         Output {
             shared,
+            shows_old: takes_to_end(&shared.args.format()),
             printer: Printer::new(&shared.args.format(), shared.args.selection()),
             buf: Vec::with_capacity(2 * WRITE_AT),
             offset: LocalOffset::default(),
@@ -130,6 +133,12 @@ impl<'a, 's> Output<'a, 's> {
     /// Seconds east of UTC at that time.
     pub fn utc_offset(&mut self, seconds: u32) -> i32 {
         self.offset.at(seconds)
+    }
+
+    /// Counts what is wrong with a datagram and says whether nothing is. Versions 2 and 4 are not looked into where they are shown.
+    pub fn is_sound(&self, bytes: &[u8], errors: &mut Faults) -> bool {
+        let old = matches!(bytes.first_chunk(), Some([0, 0, 0, 2 | 4]));
+        (old && self.shows_old) || errors.observe(bytes) == 0
     }
 
     /// Prints a datagram; the inner error is what was wrong with it.

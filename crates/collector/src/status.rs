@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use parshall_sflow_wire::Tracker;
 use parshall_sflow_wire::sequence::AgentTotals;
+use parshall_sflow_wire::{Faults, Tracker};
 use serde::Serialize;
 
 /// What one reader has seen.
@@ -15,6 +15,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Datagrams that could not be decoded whole.
     pub malformed: u64,
+    /// What was wrong with them.
+    pub errors: Faults,
     /// Times that the kernel found the socket's buffer full.
     pub socket_drops: u64,
     /// Datagrams of more agents than are followed.
@@ -51,6 +53,8 @@ pub struct Status {
     pub printed: u64,
     /// Datagrams that could not be decoded whole.
     pub malformed: u64,
+    /// What was wrong in them, by class: a datagram can have several errors.
+    pub errors: Faults,
     /// Datagrams that the agents' numbers say are missing, wherever they were lost.
     pub lost_datagrams: u64,
     /// Datagrams that came twice.
@@ -84,6 +88,7 @@ impl Status {
             s.datagrams += c.datagrams;
             s.bytes += c.bytes;
             s.malformed += c.malformed;
+            s.errors.add(&c.errors);
             s.socket_drops += c.socket_drops;
             s.untracked += c.untracked;
             lists.push(c.agents);
@@ -131,6 +136,12 @@ impl fmt::Display for Status {
         }
         if self.malformed > 0 {
             write!(f, "; malformed: {}", self.malformed)?;
+            let mut before = " (";
+            for (name, n) in self.errors.iter() {
+                write!(f, "{before}{name} {n}")?;
+                before = ", ";
+            }
+            f.write_str(if before == ", " { ")" } else { "" })?;
         }
         if self.untracked > 0 {
             write!(f, "; not followed: {}", self.untracked)?;

@@ -246,6 +246,43 @@ fn what_was_lost_is_told_at_the_end() {
 }
 
 #[test]
+fn every_class_of_error_is_counted_and_named() {
+    let words = |list: &[u32]| -> Vec<u8> { list.iter().flat_map(|w| w.to_be_bytes()).collect() };
+    let header = |samples| [5, 1, 0xC000_0201, 0, 1, 1, samples];
+    let bad = |rest: &[u32]| words(&[&header(1), rest].concat());
+    // A flow sample with one record.
+    let record = |tag, length, body: u32| bad(&[1, 44, 1, 7, 9, 9, 0, 7, 0, 1, tag, length, body]);
+    let datagrams = [
+        vec![0; 3],
+        words(&[9]),
+        bad(&[]),
+        bad(&[1, 4, 1]),
+        bad(&[1, 400, 1]),
+        record(1002, 4, 9),
+        record(1002, 99, 9),
+        record(1006, 4, 1),
+        record(1012, 4, u32::MAX),
+        datagram(1, &[1]),
+    ];
+    for format in ["-q", "-j", "-l"] {
+        let (mut out, mut log) = (Vec::new(), Vec::new());
+        let list = args(&[format, "--count", "10", "--listen", "127.0.0.1:0"]);
+        let stop = AtomicBool::new(false);
+        run_with(&list, &mut out, &mut log, &stop, |addr| {
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for d in &datagrams {
+                sender.send_to(d, addr).unwrap();
+            }
+        })
+        .unwrap();
+        let log = String::from_utf8(log).unwrap();
+        let want = "malformed: 9 (datagram_truncated 1, datagram_version 1, sample_truncated 2, sample_length 1, \
+             record_truncated 1, record_address_type 1, record_count 1, record_length 1)";
+        assert!(log.contains(want), "{format}: {log}");
+    }
+}
+
+#[test]
 fn a_request_to_stop_ends_all_sockets_after_what_has_arrived() {
     let stop = AtomicBool::new(false);
     let (mut out, mut log) = (Vec::new(), Vec::new());

@@ -7,6 +7,7 @@
 //! - [`builder`]: [`DatagramBuilder`], which fills datagrams of bounded size without allocating per sample.
 //! - [`datagram`]: [`Datagram`], which walks a received datagram lazily and trusts none of it.
 //! - [`dissect`]: what a sampled packet header shows: addresses, labels, ports.
+//! - [`faults`]: [`Faults`], which counts what is wrong with what arrived, by class.
 //! - [`sequence`]: [`Tracker`], which tells what was lost on the way by the numbers in what arrived.
 //! - [`reason`]: the drop reason numbers and names.
 //! - [`mod@print`]: text, CSV and JSON output.
@@ -18,6 +19,7 @@
 pub mod builder;
 pub mod datagram;
 pub mod dissect;
+pub mod faults;
 pub mod pcap;
 pub mod print;
 pub mod reason;
@@ -33,6 +35,7 @@ pub use builder::{
 pub use datagram::{
     CounterSample, Datagram, DiscardSample, FlowSample, RawRecord, Records, Sample, Samples,
 };
+pub use faults::Faults;
 pub use record::{CounterRecord, FlowRecord};
 pub use sequence::Tracker;
 pub use types::{Address, DataSource, Interface, InterfaceKind, Tag};
