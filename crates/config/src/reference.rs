@@ -19,7 +19,7 @@ at once, and a file with an error changes nothing:
     router.yaml:7:10: interfaces.tap0.mtu: `20` will not do; allowed is a whole number from 68 to 65521 bytes
 
 The file becomes commands of the command language, in the order of their dependencies: tables, interfaces and their
-settings, sFlow, state of the interfaces, neighbours, routes, labels, streams, `commands`; streams start last.
+settings, sFlow, BGP feeds, state of the interfaces, neighbours, routes, labels, streams, `commands`; streams start last.
 `parshall config check --plan FILE.yaml` prints them.
 
 Examples: [router.yaml](../examples/router.yaml), [mpls-core.yaml](../examples/mpls-core.yaml),
@@ -47,7 +47,7 @@ pub fn markdown() -> String {
 }
 
 /// A section before those in it, each once.
-fn collect(section: &'static Section, out: &mut Vec<&'static Section>) {
+pub(crate) fn collect(section: &'static Section, out: &mut Vec<&'static Section>) {
     if out.iter().any(|s| s.title == section.title) {
         return;
     }

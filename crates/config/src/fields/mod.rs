@@ -3,6 +3,7 @@
 
 mod interface;
 mod memif;
+mod records;
 mod routing;
 mod streams;
 mod telemetry;
@@ -15,6 +16,7 @@ use crate::schema::{Default, Field, Kind, Section};
 
 use interface::INTERFACE;
 use memif::MEMIF;
+use records::BGP;
 use routing::{MPLS, NEIGHBOR, ROUTE, TABLE};
 use streams::PG;
 use telemetry::SFLOW;
@@ -174,6 +176,12 @@ pub const FILE_SECTION: Section = Section {
             Kind::Record(&SFLOW),
             None,
             "The sFlow agent and its collectors.",
+        ),
+        field(
+            "bgp",
+            Kind::Record(&BGP),
+            None,
+            "BGP routes for the AS paths in samples.",
         ),
         field(
             "packet-generator",

@@ -4,6 +4,7 @@ use parshall_agent::elect::Election;
 use parshall_agent::netlink::NetlinkConfig;
 use parshall_agent::{AgentConfig, CollectorConfig};
 
+use super::records::RECORDS;
 use super::{HEADER_BYTES, RATE, field};
 use crate::schema::Default::{None, Required, Value, Words};
 use crate::schema::{Kind, Section};
@@ -94,6 +95,12 @@ pub(super) const SFLOW: Section = Section {
             },
             None,
             "Where datagrams go; each gets all of them.",
+        ),
+        field(
+            "records",
+            Kind::Record(&RECORDS),
+            None,
+            "Which records samples carry.",
         ),
         field(
             "netlink",

@@ -98,7 +98,8 @@ routes:
   - {prefix: 10.0.0.0/8, table: 5, via: 192.0.2.9, interface: tap0, labels: [17, 18], pipe: true}
 neighbors:
   - {interface: tap0, address: 192.0.2.9, mac: 02:00:00:00:00:09}
-sflow: {collectors: ['192.0.2.7:99', {address: flows.example.net, port: 7, source: 192.0.2.1}], sampling-rate: 100}
+sflow: {collectors: ['192.0.2.7:99', {address: flows.example.net, port: 7, source: 192.0.2.1}], sampling-rate: 100, records: {timestamp: true, host: false}}
+bgp: {local-as: 65000, files: [paths.txt], mrt: [/a b], bmp: [{address: '::1', port: 10179}]}
 mpls: {labels: [{label: 16, via: 192.0.2.9, labels: 17}, {label: 20, pop: ip4, table: 5}]}
 commands: ['show version', \"exec /tmp/more\"]
 packet-generator: {streams: [{name: s, interface: pg0, data: 'hex 0x0102030405060708090a0b0c0800'}]}
@@ -139,9 +140,15 @@ tables: [{id: 5, family: ip4}]
             "enable ip6 interface loop0",
             "set interface ip address tap0 192.0.2.1/24",
             "sflow sampling-rate 100",
+            "sflow records timestamp on",
+            "sflow records host off",
             "sflow collector add 192.0.2.7 port 99",
             "sflow collector add flows.example.net port 7 source 192.0.2.1",
             "sflow enable tap0 sampling-rate 50",
+            "bgp local-as 65000",
+            "bgp feed file paths.txt",
+            "bgp feed mrt \"/a b\"",
+            "bgp feed bmp listen [::1]:10179",
             "set interface state tap0 up",
             "set interface state pg0 up",
             "ip neighbor tap0 192.0.2.9 02:00:00:00:00:09 static",
@@ -379,7 +386,7 @@ host-gateways, role, socket-id, id, ring-size, buffer-size, secret, receive, tra
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?
 r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, log, interfaces, tables, \
-neighbors, routes, mpls, memif, sflow, packet-generator or commands"
+neighbors, routes, mpls, memif, sflow, bgp, packet-generator or commands"
     );
 }
 
@@ -747,4 +754,20 @@ fn the_reference_page_is_up_to_date() {
         there == page,
         "docs/reference/configuration.md is out of date: PARSHALL_BLESS=1 cargo test -p parshall-config writes it"
     );
+}
+
+#[test]
+fn the_records_of_the_file_are_the_routers() {
+    let mut sections = Vec::new();
+    crate::reference::collect(&crate::fields::FILE_SECTION, &mut sections);
+    let mut all = sections.into_iter();
+    let section = all.find(|s| s.title.starts_with("Records")).unwrap();
+    let got: Vec<_> = section.fields.iter().map(|f| f.name).collect();
+    let kinds = parshall_agent::RecordKind::ALL.iter();
+    let want: Vec<_> = kinds.clone().map(|k| k.name()).collect();
+    assert_eq!(got, want);
+    for (f, k) in section.fields.iter().zip(kinds) {
+        let default = if k.is_default() { "true" } else { "false" };
+        assert!(matches!(f.default, crate::schema::Default::Value(v) if v == default));
+    }
 }

@@ -1,10 +1,11 @@
 //! From checked values to a plan: what the schema cannot say alone is checked here (names that must
 //! exist, values that exclude one another), and each thing asked for becomes a command line.
 //!
-//! The order is that of the dependencies: tables, interfaces, their settings, sFlow, their state,
+//! The order is that of the dependencies: tables, interfaces, their settings, sFlow, BGP feeds, their state,
 //! neighbours, routes, labels, streams, free commands, and at the very end the streams start.
 
 mod addresses;
+mod bgp;
 mod interfaces;
 pub mod memif;
 mod mpls;
@@ -50,6 +51,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
     b.set_up_interfaces();
     b.cross_connect();
     b.sflow();
+    b.bgp();
     b.bring_up();
     b.neighbors();
     b.routes();

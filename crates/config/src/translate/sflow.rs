@@ -18,6 +18,7 @@ impl Builder<'_, '_> {
             self.hsflowd_conf(r);
             self.agent(r);
             self.drop_monitoring(r);
+            self.records(r);
             self.netlink(r);
             self.discover(r);
             self.collectors(r);

@@ -15,6 +15,7 @@ mod mpls;
 mod neighbor;
 mod packet_generator;
 mod placement;
+mod records;
 mod route;
 mod runtime;
 mod set_interface;
@@ -130,6 +131,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         mpls::COMMANDS,
         sflow::COMMANDS,
         collectors::COMMANDS,
+        records::COMMANDS,
         bgp::COMMANDS,
         sflow_netlink::COMMANDS,
         packet_generator::COMMANDS,
