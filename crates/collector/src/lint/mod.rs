@@ -93,7 +93,7 @@ pub struct LintArgs {
     #[arg(long, value_name = "SEVERITY", default_value = "warning")]
     pub fail_on: FailOn,
 
-    /// Seconds between two counter samples of a source that were promised
+    /// Seconds between two counter samples of an interface that were promised
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub polling_interval: Option<u32>,
 

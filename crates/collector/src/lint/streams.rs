@@ -354,7 +354,8 @@ impl Streams {
         body: &[u8],
         offset: usize,
     ) {
-        let polling = self.polling_ns;
+        // The machine's own counters have an interval of their own.
+        let polling = self.polling_ns.filter(|_| source.class == 0);
         let agent = self.agents.get_mut(&(d.agent, d.sub_agent_id));
         let Some(state) = agent.and_then(|a| a.counters.get_mut(&source)) else {
             return;
