@@ -42,7 +42,15 @@ fn start(args: &RunArgs) -> Result<(), String> {
     for note in &plan.notes {
         tracing::warn!("{note}");
     }
-    let engine = engine_config(&plan.engine);
+    let path = args
+        .socket
+        .clone()
+        .unwrap_or_else(|| plan.cli.socket.clone());
+    let mut engine = engine_config(&plan.engine);
+    // A router has its own socket, so that is a place that no other router writes to.
+    engine
+        .ifindex_file
+        .get_or_insert_with(|| path.with_extension("ifindex"));
     let lines = located(&args.config, &plan.commands);
     // What can be refused without touching the system is refused before anything is touched.
     rehearse(&engine, &lines).map_err(|e| e.to_string())?;
@@ -53,10 +61,6 @@ fn start(args: &RunArgs) -> Result<(), String> {
         router.shut_down();
         return Err(error.to_string());
     }
-    let path = args
-        .socket
-        .clone()
-        .unwrap_or_else(|| plan.cli.socket.clone());
     let config = ServerConfig::new(&path, plan.cli.group.clone());
     let (mut server, requests) =
         CliServer::start(config, wakeup.waker()).map_err(|e| e.to_string())?;
@@ -115,6 +119,7 @@ fn engine_config(settings: &EngineSettings) -> EngineConfig {
         buffers: settings.buffers,
         interfaces: settings.interfaces,
         seed: settings.seed.unwrap_or_else(clock_seed),
+        ifindex_file: settings.ifindex_file.clone(),
         ..EngineConfig::default()
     }
 }

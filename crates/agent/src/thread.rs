@@ -56,6 +56,7 @@ enum Command {
     Config(AgentConfig, Option<IpAddr>),
     Add(u32, Consumer<SampleSlot>),
     Remove(u32),
+    Empty(Sender<()>),
     AddDrops(Vec<Consumer<DropSlot>>),
     Finish(Sender<AgentStatus>),
     Status(Sender<AgentStatus>),
@@ -191,6 +192,18 @@ impl AgentThread {
             .map_err(|_| AgentGone)
     }
 
+    /// Returns when the agent has taken all samples that lay in its rings when it was asked.
+    ///
+    /// # Errors
+    /// When the thread is gone or does not answer.
+    pub fn empty(&self) -> Result<(), AgentGone> {
+        let (answer, wait) = channel();
+        self.commands
+            .send(Command::Empty(answer))
+            .map_err(|_| AgentGone)?;
+        wait.recv_timeout(ANSWER).map_err(|_| AgentGone)
+    }
+
     /// Sends all that is left, ends the thread, and tells what it has done in all.
     ///
     /// # Errors
@@ -316,6 +329,11 @@ impl Loop {
             Command::Add(source, consumer) => self.agent.add_source(source, consumer),
             Command::AddDrops(rings) => self.agent.add_drop_rings(rings),
             Command::Remove(source) => self.agent.remove_source(source, now),
+            Command::Empty(answer) => {
+                self.agent.empty(now);
+                // Whoever asked may have stopped waiting.
+                let _ = answer.send(());
+            }
             Command::Status(answer) => {
                 // Whoever asked may have stopped waiting.
                 let _ = answer.send(self.agent.status(now));

@@ -40,6 +40,8 @@ pub struct EngineSettings {
     pub interfaces: usize,
     /// Fixes all random choices; `None` = chosen at the start.
     pub seed: Option<u64>,
+    /// Where the ifIndexes that interface names have are kept; `None` = beside the command socket.
+    pub ifindex_file: Option<PathBuf>,
 }
 
 /// The command socket.

@@ -4,6 +4,7 @@
 //! others; it frees what they give back. An engine without workers is a model: everything can be set up
 //! in it and nothing runs, which is how a configuration is rehearsed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,8 @@ pub struct EngineConfig {
     pub interfaces: usize,
     /// Fixes all random choices.
     pub seed: u64,
+    /// Where the ifIndexes that interface names have are kept; `None` = nowhere, they end with the process.
+    pub ifindex_file: Option<PathBuf>,
     /// How large the forwarding tables may grow.
     #[serde(skip)]
     pub tables: TableLimits,
@@ -68,6 +71,7 @@ impl Default for EngineConfig {
             buffers: 16_384,
             interfaces: 1024,
             seed: 1,
+            ifindex_file: None,
             tables: TableLimits::default(),
         }
     }
@@ -90,6 +94,7 @@ pub struct Engine {
     mates: Vec<Mate>,
     samples: Vec<Consumer<SampleSlot>>,
     drops: Vec<Consumer<DropSlot>>,
+    tx_samples: Vec<Consumer<SampleSlot>>,
     captures: Vec<Vec<Consumer<CaptureSlot>>>,
 }
 
@@ -113,6 +118,7 @@ impl Engine {
             mates: Vec::new(),
             samples: Vec::new(),
             drops: Vec::new(),
+            tx_samples: Vec::new(),
             captures: Vec::new(),
             config,
         };
@@ -149,6 +155,7 @@ impl Engine {
         });
         self.samples.push(outputs.samples);
         self.drops.push(outputs.drops);
+        self.tx_samples.push(outputs.tx_samples);
         self.captures.push(outputs.captures);
         Ok(())
     }
@@ -208,6 +215,22 @@ impl Engine {
         self.tell_all(|_| WorkerCommand::Message {
             node,
             message: Box::new(message.clone()),
+        });
+        Ok(())
+    }
+    /// Sends each worker's node a message of its own, by the worker's number.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn message_each<T: Send + 'static>(
+        &mut self,
+        node: &str,
+        message: impl Fn(usize) -> T,
+    ) -> Result<()> {
+        let node = self.node(node)?;
+        self.tell_all(|worker| WorkerCommand::Message {
+            node,
+            message: Box::new(message(worker)),
         });
         Ok(())
     }
@@ -352,6 +375,10 @@ impl Engine {
     /// The rings of dropped packets, for the agent. Once.
     pub fn take_drops(&mut self) -> Vec<Consumer<DropSlot>> {
         std::mem::take(&mut self.drops)
+    }
+    /// The rings of transmit samples, for the agent. Once.
+    pub fn take_tx_samples(&mut self) -> Vec<Consumer<SampleSlot>> {
+        std::mem::take(&mut self.tx_samples)
     }
     /// The capture rings, for captures. Once.
     pub fn take_captures(&mut self) -> Vec<Vec<Consumer<CaptureSlot>>> {

@@ -14,6 +14,7 @@ use parshall_wire::MacAddr;
 use crate::drivers::DeviceSpec;
 use crate::error::{Error, Result};
 use crate::prefix::{Family, IpNet};
+use crate::sampling::SflowPort;
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: u32 = 14;
@@ -21,15 +22,6 @@ pub const ETHERNET: u32 = 14;
 pub const DEFAULT_MTU: u32 = 9000;
 /// Smallest MTU there can be (RFC 791).
 pub const MIN_MTU: u32 = 68;
-
-/// sFlow on an interface; what is `None` is as for all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SflowPort {
-    /// 1-in-N.
-    pub rate: Option<u32>,
-    /// Header bytes.
-    pub header_bytes: Option<u16>,
-}
 
 /// Where a receive queue is polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +58,16 @@ pub struct Interface {
     pub mtu: u32,
     /// Longest frame.
     pub max_frame: u32,
+    /// Bits per second of its link when that was last there, 0 = unknown.
+    pub speed: u64,
+    /// Transmit queues that workers have.
+    pub tx_queues: usize,
+    /// The ifIndex that goes with its name.
+    pub if_index: u32,
+    /// The ifIndex that it is exported under.
+    pub exported: u32,
+    /// Tells it from others that had its number.
+    pub incarnation: u64,
     /// Ethernet address.
     pub mac: [u8; 6],
     /// Receives everything because it was told so.
@@ -104,6 +106,11 @@ impl Interface {
             link: false,
             mtu: 0,
             max_frame: 0,
+            speed: 0,
+            tx_queues: 0,
+            if_index: 0,
+            exported: 0,
+            incarnation: 0,
             mac: [0; 6],
             promiscuous: false,
             xconnect: None,
@@ -194,6 +201,10 @@ impl Interface {
             }
         }
         out
+    }
+    /// Network namespace of the Linux interface behind it, where that is another than the router's.
+    pub fn namespace(&self) -> Option<&str> {
+        self.spec.as_ref()?.kind.host_namespace()
     }
     /// "up" or "down".
     pub fn state_word(&self) -> &'static str {

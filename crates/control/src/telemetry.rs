@@ -4,6 +4,7 @@
 //! tables. It resolves a sample after the fact: a route that changed in between tells of the new way.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use nix::time::{ClockId, clock_gettime};
@@ -28,6 +29,8 @@ use crate::resolve::Resolver;
 #[derive(Clone, Debug, Default)]
 pub struct Port {
     index: u32,
+    if_index: u32,
+    incarnation: u64,
     name: String,
     up: bool,
     link_up: bool,
@@ -52,6 +55,8 @@ pub fn port(i: &Interface, rate: u32, forwarding: &Forwarding) -> Port {
     let table = |f: Family| forwarding.table_index(f, i.table(f)).unwrap_or(0);
     Port {
         index: i.index,
+        if_index: i.exported,
+        incarnation: i.incarnation,
         name: i.name.clone(),
         up: i.up,
         link_up: i.up && info.as_ref().is_some_and(|d| d.link_up),
@@ -93,6 +98,8 @@ pub struct View {
     counters: Vec<Arc<WorkerCounters>>,
     /// In the order of their indices.
     ports: RwLock<Arc<Vec<Port>>>,
+    /// Changes of which interfaces there are, and of their numbers.
+    generation: AtomicU64,
     /// A packet buffer to hash a sampled header in, as the workers hash the packet.
     scratch: Mutex<Option<Pool>>,
     /// BGP routes of others.
@@ -107,6 +114,7 @@ impl View {
             graph,
             counters,
             ports: RwLock::default(),
+            generation: AtomicU64::new(0),
             scratch: Mutex::default(),
             bgp: Arc::default(),
         }
@@ -115,7 +123,12 @@ impl View {
     /// Replaces the interfaces.
     pub fn publish(&self, mut ports: Vec<Port>) {
         ports.sort_unstable_by_key(|p| p.index);
+        let who = |p: &Port| (p.index, p.if_index, p.incarnation);
+        let same = self.ports().iter().map(who).eq(ports.iter().map(who));
         *self.ports.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ports);
+        if !same {
+            self.generation.fetch_add(1, Ordering::Release);
+        }
     }
 
     fn ports(&self) -> Arc<Vec<Port>> {
@@ -135,8 +148,8 @@ impl parshall_agent::Router for View {
             .filter(|p| p.index != 0)
             .map(|p| IfReport {
                 index: p.index,
-                if_index: p.index,
-                incarnation: 0,
+                if_index: p.if_index,
+                incarnation: p.incarnation,
                 name: p.name.clone(),
                 mac: p.mac,
                 loopback: p.loopback,
@@ -194,12 +207,19 @@ impl parshall_agent::Router for View {
         let (mut pool, mut drops) = (0u64, 0u64);
         for c in self.counters.iter().filter_map(|c| c.interface(if_index)) {
             pool = pool.wrapping_add(c.sample_pool.get());
+            pool = pool.wrapping_add(c.tx_sample_pool.get());
             drops = drops.wrapping_add(c.sample_drops.get());
+            drops = drops.wrapping_add(c.tx_sample_drops.get());
         }
+        let born = &port.born;
         (
-            pool.wrapping_sub(port.born.sample_pool),
-            drops.wrapping_sub(port.born.sample_drops),
+            pool.wrapping_sub(born.sample_pool.wrapping_add(born.tx_sample_pool)),
+            drops.wrapping_sub(born.sample_drops.wrapping_add(born.tx_sample_drops)),
         )
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     fn suppressed_drops(&self) -> u64 {

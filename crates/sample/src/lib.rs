@@ -14,6 +14,8 @@ pub use sampler::{MAX_RATE, Sampler};
 
 /// Most header bytes a sample carries.
 pub const MAX_HEADER: usize = 256;
+/// Most samples a second that an adaptive rate may aim at.
+pub const MAX_TARGET: u32 = 1_000_000;
 /// [`SampleSlot::queue`]: the transmit queue is not known.
 pub const NO_QUEUE: u16 = u16::MAX;
 /// [`SampleSlot::transit_ns`]: how long the packet was in the router is not known.

@@ -3,7 +3,7 @@
 use parshall_drivers::memif::{BUFFER_SIZE, MAX_RING_SIZE, MAX_SECRET};
 
 use super::memif::NUMBER;
-use super::{FILE, HEADER_BYTES, MAX_WORKERS, RATE, TABLE_NUMBER, TYPE_NAMES, field};
+use super::{DIRECTION, FILE, HEADER_BYTES, MAX_WORKERS, RATE, TABLE_NUMBER, TYPE_NAMES, field};
 use crate::schema::Default::{None, Value, Words};
 use crate::schema::{Kind, Section};
 
@@ -101,7 +101,7 @@ pub(super) const INTERFACE: Section = Section {
             "sflow",
             Kind::Either(&[Kind::Bool, Kind::Record(&IF_SFLOW)]),
             Value("false"),
-            "Sample what it receives.",
+            "Sample its packets.",
         ),
         field(
             "host-interface",
@@ -322,6 +322,36 @@ const IF_SFLOW: Section = Section {
             "Sample one of so many packets.",
         )
         .unit("packets"),
+        field(
+            "adaptive",
+            Kind::Uint {
+                min: 1,
+                max: parshall_sample::MAX_TARGET as u64,
+            },
+            None,
+            "Let the rate follow the traffic, in place of `sampling-rate`, for about so many samples a second.",
+        )
+        .unit("samples a second"),
+        field(
+            "min-rate",
+            RATE,
+            Words("100, or `max-rate` where that is less"),
+            "An adaptive rate samples at most one of so many packets.",
+        )
+        .unit("packets"),
+        field(
+            "max-rate",
+            RATE,
+            Value("1073741824"),
+            "An adaptive rate samples at least one of so many packets.",
+        )
+        .unit("packets"),
+        field(
+            "direction",
+            DIRECTION,
+            Words("that of `sflow`"),
+            "Sample what it receives, sends, or both.",
+        ),
         field(
             "header-bytes",
             HEADER_BYTES,

@@ -61,6 +61,8 @@ const RATE: Kind = Kind::Uint {
     max: parshall_sample::MAX_RATE as u64,
 };
 
+const DIRECTION: Kind = Kind::Choice(&["rx", "tx", "both"]);
+
 const HEADER_BYTES: Kind = Kind::Uint {
     min: 64,
     max: MAX_HEADER as u64,

@@ -5,7 +5,7 @@ use parshall_agent::netlink::NetlinkConfig;
 use parshall_agent::{AgentConfig, CollectorConfig};
 
 use super::records::RECORDS;
-use super::{HEADER_BYTES, RATE, field};
+use super::{DIRECTION, HEADER_BYTES, RATE, field};
 use crate::schema::Default::{None, Required, Value, Words};
 use crate::schema::{Kind, Section};
 
@@ -42,10 +42,32 @@ pub(super) const SFLOW: Section = Section {
         field(
             "sampling-rate",
             RATE,
-            Value("10000"),
+            Words("a millionth of each link's speed, at least 100; 10000 where that is not known"),
             "Sample one of so many packets.",
         )
         .unit("packets"),
+        field(
+            "direction",
+            DIRECTION,
+            Value("rx"),
+            "Sample what is received, sent, or both.",
+        ),
+        field(
+            "ifindex",
+            Kind::Choice(&["parshall", "linux"]),
+            Value("parshall"),
+            "Whose interface numbers collectors see: the router's own, or those of the Linux interfaces behind its own \
+             (1000000000 and the own number where there is none).",
+        ),
+        field(
+            "ifindex-file",
+            Kind::Path {
+                absolute: true,
+                max: 1024,
+            },
+            Words("beside the command socket, with the ending `.ifindex`"),
+            "Where the numbers that interface names have are kept over restarts.",
+        ),
         field(
             "header-bytes",
             HEADER_BYTES,

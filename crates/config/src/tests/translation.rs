@@ -98,7 +98,7 @@ routes:
   - {prefix: 10.0.0.0/8, table: 5, via: 192.0.2.9, interface: tap0, labels: [17, 18], pipe: true}
 neighbors:
   - {interface: tap0, address: 192.0.2.9, mac: 02:00:00:00:00:09}
-sflow: {collectors: ['192.0.2.7:99', {address: flows.example.net, port: 7, source: 192.0.2.1}], sampling-rate: 100, records: {timestamp: true, host: false}}
+sflow: {collectors: ['192.0.2.7:99', {address: flows.example.net, port: 7, source: 192.0.2.1}], sampling-rate: 100, direction: both, ifindex: linux, records: {timestamp: true, host: false}}
 bgp: {local-as: 65000, files: [paths.txt], mrt: [/a b], bmp: [{address: '::1', port: 10179}]}
 mpls: {labels: [{label: 16, via: 192.0.2.9, labels: 17}, {label: 20, pop: ip4, table: 5}]}
 commands: ['show version', \"exec /tmp/more\"]
@@ -111,7 +111,7 @@ interfaces:
     table: 5
     mpls: true
     promiscuous: true
-    sflow: {sampling-rate: 50}
+    sflow: {sampling-rate: 50, direction: tx}
     host-interface: vpp1
     namespace: /run/netns/h1
     host-mac: 02:00:00:00:00:02
@@ -120,7 +120,7 @@ interfaces:
     host-gateways: [192.0.2.1]
     queues: 2
   loop0: {state: down, mac: 02:00:00:00:00:03, ip6: true}
-  pg0: ~
+  pg0: {sflow: {adaptive: 200, min-rate: 10, max-rate: 5000}}
 tables: [{id: 5, family: ip4}]
 ";
     assert_eq!(
@@ -139,12 +139,15 @@ tables: [{id: 5, family: ip4}]
             "set interface mpls tap0 enable",
             "enable ip6 interface loop0",
             "set interface ip address tap0 192.0.2.1/24",
+            "sflow direction both",
+            "sflow ifindex linux",
             "sflow sampling-rate 100",
             "sflow records timestamp on",
             "sflow records host off",
             "sflow collector add 192.0.2.7 port 99",
             "sflow collector add flows.example.net port 7 source 192.0.2.1",
-            "sflow enable tap0 sampling-rate 50",
+            "sflow enable tap0 direction tx sampling-rate 50",
+            "sflow enable pg0 adaptive 200 min-rate 10 max-rate 5000",
             "bgp local-as 65000",
             "bgp feed file paths.txt",
             "bgp feed mrt \"/a b\"",
@@ -555,6 +558,20 @@ fn what_cannot_be_is_said() {
             "neither an address nor a host name",
         ),
         ("sflow: {agent-address: 0.0.0.0}", "names no host"),
+        ("sflow: {direction: in}", "rx, tx or both"),
+        ("sflow: {ifindex-file: relative}", "absolute"),
+        (
+            "interfaces: {pg0: {sflow: {adaptive: 5, sampling-rate: 10}}}",
+            "interfaces.pg0.sflow.adaptive: the rate is given by `sampling-rate` already",
+        ),
+        (
+            "interfaces: {pg0: {sflow: {min-rate: 10}}}",
+            "interfaces.pg0.sflow.min-rate: this is a bound of an adaptive rate",
+        ),
+        (
+            "interfaces: {pg0: {sflow: {adaptive: 9, min-rate: 10, max-rate: 9}}}",
+            "10 is above `max-rate`, which is 9",
+        ),
         ("sflow: {header-bytes: 63}", "from 64 to 256 bytes"),
         (
             "commands: ['a { b']",

@@ -151,6 +151,10 @@ impl<'f> Builder<'f, '_> {
             buffers: sized("buffers", "per-worker").unwrap_or(0),
             interfaces: sized("limits", "interfaces").unwrap_or(0),
             seed: file.uint("seed"),
+            ifindex_file: file
+                .record("sflow")
+                .and_then(|r| r.text("ifindex-file"))
+                .map(Into::into),
         }
     }
 

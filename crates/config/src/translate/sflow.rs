@@ -29,7 +29,10 @@ impl Builder<'_, '_> {
             };
             let options = match &item.value {
                 Checked::Bool(false) => continue,
-                Checked::Record(r) => options(r),
+                Checked::Record(r) => {
+                    self.rates(r);
+                    options(r)
+                }
                 _ => String::new(),
             };
             let line = format!("sflow enable {}{options}", i.name);
@@ -37,7 +40,33 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// A rate is given or follows the traffic; bounds are for one that does.
+    fn rates(&mut self, r: &Record) {
+        let number = |field: &str| r.get(field).and_then(|i| i.value.uint());
+        if r.has("adaptive") && r.has("sampling-rate") {
+            let message = "the rate is given by `sampling-rate` already; write one of the two";
+            self.error(r, "adaptive", message);
+        }
+        for bound in ["min-rate", "max-rate"] {
+            if r.has(bound) && !r.has("adaptive") {
+                let message = "this is a bound of an adaptive rate; add `adaptive`, the samples a second to aim at";
+                self.error(r, bound, message);
+            }
+        }
+        if let (Some(min), Some(max)) = (number("min-rate"), number("max-rate"))
+            && min > max
+        {
+            let message = format!("{min} is above `max-rate`, which is {max}");
+            self.error(r, "min-rate", message);
+        }
+    }
+
     fn agent(&mut self, r: &Record) {
+        for field in ["direction", "ifindex"] {
+            if let Some(word) = r.text(field) {
+                self.line(r, field, format!("sflow {field} {word}"));
+            }
+        }
         if let Some(a) = r.address("agent-address") {
             if a.is_unspecified() || a.is_multicast() {
                 let message = format!("{a} names no host; allowed is the address of one");
@@ -274,7 +303,16 @@ fn election(r: &Record) -> Election {
 
 fn options(r: &Record) -> String {
     let mut text = String::new();
-    for field in ["sampling-rate", "header-bytes"] {
+    if let Some(direction) = r.text("direction") {
+        text += &format!(" direction {direction}");
+    }
+    for field in [
+        "sampling-rate",
+        "adaptive",
+        "min-rate",
+        "max-rate",
+        "header-bytes",
+    ] {
         if let Some(n) = r.get(field).and_then(|i| i.value.uint()) {
             text += &format!(" {field} {n}");
         }

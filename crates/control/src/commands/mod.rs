@@ -18,6 +18,7 @@ mod placement;
 mod records;
 mod route;
 mod runtime;
+mod sampling;
 mod set_interface;
 mod sflow;
 mod sflow_netlink;
@@ -134,6 +135,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         records::COMMANDS,
         bgp::COMMANDS,
         sflow_netlink::COMMANDS,
+        sampling::COMMANDS,
         packet_generator::COMMANDS,
         trace::COMMANDS,
         drops::COMMANDS,

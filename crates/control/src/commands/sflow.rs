@@ -8,18 +8,11 @@ use serde::Serialize;
 
 use super::{Context, Handler, Output, command};
 use crate::error::Result;
-use crate::interface::SflowPort;
 use crate::router::Router;
+use crate::sampling::SampleDirection;
 
 pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
     command("show sflow", "Show sampling, agent and collectors", show),
-    CommandSpec {
-        pattern: "sflow sampling-rate <rate:u32 1..=1073741824>",
-        help: "Sample one packet in N on interfaces without a rate of their own",
-        detail: "10000 at first.",
-        params: &[("rate", "N")],
-        handler: rate,
-    },
     CommandSpec {
         pattern: "sflow polling-interval <seconds:u32 0..=3600>",
         help: "Report interface counters every so many seconds",
@@ -42,42 +35,6 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: |r, a, _| agent(r, a.need("bytes")?, |c, v| c.max_datagram = v),
     },
     CommandSpec {
-        pattern: "sflow header-bytes <bytes:u16 64..=256>",
-        help: "Keep so many bytes of a sampled packet",
-        detail: "128 at first.",
-        params: &[("bytes", "Bytes from the Ethernet header on")],
-        handler: header,
-    },
-    CommandSpec {
-        pattern: "sflow enable <if:interface> [* sampling-rate <rate:u32 1..=1073741824> | header-bytes <bytes:u16 64..=256> \
-                  | disable]",
-        help: "Sample packets that an interface receives, or stop",
-        detail: "",
-        params: &[
-            (
-                "rate",
-                "One packet in N; as for all interfaces when not given",
-            ),
-            (
-                "bytes",
-                "Bytes of a packet to keep; as for all interfaces when not given",
-            ),
-        ],
-        handler: enable,
-    },
-    CommandSpec {
-        pattern: "sflow enable-disable <if:interface> [disable]",
-        help: "Sample packets that an interface receives, or stop, in VPP's words",
-        detail: "",
-        params: &[],
-        handler: enable,
-    },
-    command(
-        "sflow disable <if:interface>",
-        "Stop sampling an interface",
-        disable,
-    ),
-    CommandSpec {
         pattern: "sflow sub-agent-id <id:u32>",
         help: "Tell several agents of one address apart",
         detail: "0 at first.",
@@ -95,38 +52,10 @@ fn agent(
     Ok(Output::Done)
 }
 
-fn rate(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
-    r.set_sflow_rate(args.need("rate")?)?;
-    Ok(Output::Done)
-}
-
-fn header(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
-    r.set_sflow_header(args.need("bytes")?)?;
-    Ok(Output::Done)
-}
-
-fn enable(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
-    let name = args.need("if")?;
-    if args.has("disable") {
-        r.disable_sflow(name)?;
-    } else {
-        let port = SflowPort {
-            rate: args.get("rate"),
-            header_bytes: args.get("bytes"),
-        };
-        r.enable_sflow(name, port)?;
-    }
-    Ok(Output::Done)
-}
-
-fn disable(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
-    r.disable_sflow(args.need("if")?)?;
-    Ok(Output::Done)
-}
-
 #[derive(Serialize)]
 struct ShownPort {
     interface: String,
+    direction: SampleDirection,
     sampling_rate: u32,
     header_bytes: u16,
     /// Packets that passed the sampler.
@@ -137,7 +66,9 @@ struct ShownPort {
 
 #[derive(Serialize)]
 struct Shown {
-    sampling_rate: u32,
+    /// For interfaces without a rate of their own; none = by the speed of the link.
+    sampling_rate: Option<u32>,
+    direction: SampleDirection,
     header_bytes: u16,
     polling_interval: u32,
     host_interval: u32,
@@ -150,28 +81,27 @@ struct Shown {
 
 fn show(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
     let port = |i: &crate::interface::Interface| {
-        let (settings, t) = (
-            r.sflow_settings(i.index),
-            r.engine.interface_totals(i.index).since(&i.born),
-        );
-        ShownPort {
+        let s = r.sampling(i.index)?;
+        let t = r.engine.interface_totals(i.index).since(&i.born);
+        Some(ShownPort {
             interface: i.name.clone(),
-            sampling_rate: settings.rate,
-            header_bytes: settings.header_bytes,
-            pool: t.sample_pool,
-            samples: t.samples,
-            dropped: t.sample_drops,
-        }
+            direction: s.direction,
+            sampling_rate: s.rate,
+            header_bytes: s.header_bytes,
+            pool: t.sample_pool + t.tx_sample_pool,
+            samples: t.samples + t.tx_samples,
+            dropped: t.sample_drops + t.tx_sample_drops,
+        })
     };
-    let sampled = r.interfaces.iter().filter(|i| i.sflow.is_some());
     let config = &r.sflow.config;
     let shown = Shown {
         sampling_rate: r.sflow.rate,
+        direction: r.sflow.direction,
         header_bytes: r.sflow.header_bytes,
         polling_interval: config.polling_interval,
         host_interval: config.host_interval,
         max_datagram: config.max_datagram,
-        interfaces: sampled.map(port).collect(),
+        interfaces: r.interfaces.iter().filter_map(port).collect(),
         collectors: r
             .agent_config()
             .collectors
@@ -185,17 +115,24 @@ fn show(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
 
 fn print(s: &Shown) -> String {
     let mut out = String::new();
+    let rate = s.sampling_rate.map_or("auto".into(), |n| n.to_string());
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         out,
-        "sflow sampling-rate {}\nsflow polling-interval {}\nsflow header-bytes {}\nsflow host-interval {}",
-        s.sampling_rate, s.polling_interval, s.header_bytes, s.host_interval
+        "sflow sampling-rate {rate}\nsflow direction {}\nsflow polling-interval {}\nsflow header-bytes {}\nsflow host-interval {}",
+        s.direction.word(),
+        s.polling_interval,
+        s.header_bytes,
+        s.host_interval
     );
     for p in &s.interfaces {
         let _ = writeln!(
             out,
-            "sflow enable {} sampling-rate {} header-bytes {}",
-            p.interface, p.sampling_rate, p.header_bytes
+            "sflow enable {} direction {} sampling-rate {} header-bytes {}",
+            p.interface,
+            p.direction.word(),
+            p.sampling_rate,
+            p.header_bytes
         );
     }
     let _ = writeln!(out, "interfaces enabled: {}", s.interfaces.len());

@@ -80,8 +80,7 @@ impl Router {
 
     /// 1-in-N for an interface without a rate of its own, where the DNS says one; 0 = none.
     pub(super) fn discovered_rate(&self, i: &Interface) -> Option<u32> {
-        let speed = i.device.as_ref().map_or(0, |d| d.info().speed);
-        rate(self.discovered()?, speed)
+        rate(self.discovered()?, i.speed)
     }
 
     /// The same for header bytes.

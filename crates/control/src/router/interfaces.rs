@@ -64,6 +64,8 @@ impl Router {
         }
         let info = device.info();
         let born = self.engine.interface_totals(index);
+        let if_index = self.number_for(&name, index);
+        self.incarnations += 1;
         let interface = Interface {
             index,
             name: name.clone(),
@@ -73,6 +75,10 @@ impl Router {
             link: info.link_up,
             mtu: info.max_frame.saturating_sub(ETHERNET).min(DEFAULT_MTU),
             max_frame: info.max_frame,
+            speed: info.speed,
+            tx_queues: queues.tx.len().min(workers),
+            if_index,
+            incarnation: self.incarnations,
             mac: info.mac,
             placement: Vec::new(),
             born,

@@ -14,6 +14,7 @@ mod memif;
 mod neighbors;
 mod placement;
 mod routes;
+mod sampling;
 mod settings;
 mod sflow;
 mod streams;
@@ -29,7 +30,8 @@ use parshall_graph::monotonic_ns;
 
 pub use captures::{CapturePlan, CaptureState};
 pub use drops::DropRates;
-pub use sflow::{SflowState, header_range};
+pub use sampling::{Sampling, header_range};
+pub use sflow::SflowState;
 pub use traces::TraceStore;
 
 use crate::bgp::Bgp;
@@ -130,6 +132,8 @@ pub struct Router {
     pub(crate) memif_sockets: memif::MemifSockets,
     pub(crate) sflow: SflowState,
     pub(crate) bgp: Bgp,
+    /// Interfaces made so far.
+    incarnations: u64,
     /// Interface of each stream.
     pub(crate) streams: BTreeMap<String, u32>,
     pub(crate) traces: TraceStore,
@@ -172,6 +176,8 @@ impl Router {
     pub fn model(config: &EngineConfig) -> Result<Router> {
         let config = EngineConfig {
             workers: 0,
+            // What it gives out is not to be kept.
+            ifindex_file: None,
             ..config.clone()
         };
         Router::with_factory(config, Box::new(ModelFactory))
@@ -192,6 +198,7 @@ impl Router {
         let mut router = Router {
             bgp: Bgp::new(sflow.view.bgp.clone()),
             sflow,
+            incarnations: 0,
             engine,
             factory,
             interfaces: Interfaces::default(),
@@ -315,6 +322,8 @@ impl Router {
         self.look_at_links();
         self.discover();
         self.look_at_drops();
+        self.tune_sampling();
+        self.keep_numbers();
         self.reap_capture();
         self.engine.collect();
         self.forwarding.reclaim();
@@ -365,6 +374,7 @@ impl Router {
         if std::mem::replace(&mut self.is_down, true) {
             return;
         }
+        self.keep_numbers();
         self.stop_capture();
         let names: Vec<u32> = self.interfaces.iter().map(|i| i.index).collect();
         for index in names {

@@ -3,32 +3,32 @@
 //! The agent's thread starts with the first interface or collector, so that a router without sFlow has
 //! none.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parshall_agent::discover::Discovery;
 use parshall_agent::{AgentConfig, AgentStatus, AgentThread};
-use parshall_nodes::SflowSettings;
-use parshall_sample::{MAX_HEADER, MAX_RATE};
 
 use super::Router;
+use super::sampling::read_numbers;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::interface::SflowPort;
+use crate::ifindex::{IfIndexKind, IfNumbers};
+use crate::sampling::{SampleDirection, Tuner};
 use crate::telemetry::View;
 
-/// 1-in-N until told otherwise, as VPP has it.
-const DEFAULT_RATE: u32 = 10_000;
 /// Header bytes until told otherwise.
 const DEFAULT_HEADER: u16 = 128;
-/// Fewest header bytes: Ethernet, a tag, IPv6 and ports are in them.
-const MIN_HEADER: u16 = 64;
 
 /// Everything about sFlow.
 pub struct SflowState {
     /// Settings of the agent.
     pub config: AgentConfig,
-    /// 1-in-N for interfaces that have no rate of their own.
-    pub rate: u32,
+    /// 1-in-N for interfaces that have no rate of their own; `None` = by the speed of the link.
+    pub rate: Option<u32>,
+    /// Direction for interfaces that have none of their own.
+    pub direction: SampleDirection,
     /// Header bytes for interfaces that have none of their own.
     pub header_bytes: u16,
     /// Where the DNS is asked for collectors, if it is.
@@ -37,15 +37,28 @@ pub struct SflowState {
     pub seed: u64,
     /// What the agent sees of the router.
     pub view: Arc<View>,
-    agent: Option<AgentThread>,
+    /// Whose numbers collectors see.
+    pub ifindex: IfIndexKind,
+    pub(super) agent: Option<AgentThread>,
+    /// Adaptive rates, by interface.
+    pub(crate) tuners: BTreeMap<u32, Tuner>,
+    /// Rates that samplers were told.
+    pub(super) told: BTreeMap<u32, u32>,
+    /// When traffic and speeds were last looked at.
+    pub(super) tuned: u64,
+    pub(super) speeds_seen: u64,
+    /// Numbers that names have, and where they are kept.
+    pub(super) numbers: IfNumbers,
+    pub(super) number_file: Option<PathBuf>,
 }
 
 impl SflowState {
-    /// Off, with VPP's defaults.
+    /// Off, with VPP's defaults; the numbers of interfaces are those that were given out before.
     pub fn new(engine: &Engine, seed: u64) -> SflowState {
         SflowState {
             config: AgentConfig::default(),
-            rate: DEFAULT_RATE,
+            rate: None,
+            direction: SampleDirection::default(),
             header_bytes: DEFAULT_HEADER,
             discovery: None,
             seed,
@@ -54,7 +67,14 @@ impl SflowState {
                 engine.graph.clone(),
                 engine.counters().cloned().collect(),
             )),
+            ifindex: IfIndexKind::default(),
             agent: None,
+            tuners: BTreeMap::new(),
+            told: BTreeMap::new(),
+            tuned: 0,
+            speeds_seen: 0,
+            numbers: read_numbers(engine.config().ifindex_file.as_ref()),
+            number_file: engine.config().ifindex_file.clone(),
         }
     }
     /// What the agent says of itself, if there is one.
@@ -65,6 +85,14 @@ impl SflowState {
     pub fn is_running(&self) -> bool {
         self.agent.is_some()
     }
+    /// Lets the agent take the samples that are there.
+    pub(super) fn take_samples(&self) {
+        if let Some(agent) = &self.agent
+            && let Err(e) = agent.empty()
+        {
+            tracing::error!("{e}");
+        }
+    }
     /// Sends what the agent has left and ends it.
     pub fn shut_down(&mut self) {
         if let Some(agent) = self.agent.take() {
@@ -73,123 +101,7 @@ impl SflowState {
     }
 }
 
-fn check_rate(rate: u32) -> Result<()> {
-    if (1..=MAX_RATE).contains(&rate) {
-        return Ok(());
-    }
-    Err(Error::refused(format!(
-        "a sampling rate of 1-in-{rate}: N is 1 to {MAX_RATE}"
-    )))
-}
-
-fn check_header(bytes: u16) -> Result<()> {
-    if (MIN_HEADER..=MAX_HEADER as u16).contains(&bytes) {
-        return Ok(());
-    }
-    Err(Error::refused(format!(
-        "{bytes} header bytes: {MIN_HEADER} to {MAX_HEADER} are possible"
-    )))
-}
-
 impl Router {
-    /// Samples an interface.
-    ///
-    /// # Errors
-    /// When a value is out of range or there is no such interface.
-    pub fn enable_sflow(&mut self, name: &str, port: SflowPort) -> Result<()> {
-        let index = self.interfaces.find_real(name)?;
-        port.rate.map_or(Ok(()), check_rate)?;
-        port.header_bytes.map_or(Ok(()), check_header)?;
-        self.apply_sflow(index, Some(port))
-    }
-
-    /// Stops sampling an interface.
-    ///
-    /// # Errors
-    /// When it is not sampled.
-    pub fn disable_sflow(&mut self, name: &str) -> Result<()> {
-        let index = self.interfaces.find_real(name)?;
-        if self
-            .interfaces
-            .get(index)
-            .is_some_and(|i| i.sflow.is_none())
-        {
-            return Err(Error::Interface {
-                name: name.into(),
-                why: "has no sFlow enabled".into(),
-            });
-        }
-        self.apply_sflow(index, None)
-    }
-
-    fn apply_sflow(&mut self, index: u32, port: Option<SflowPort>) -> Result<()> {
-        let Some(i) = self.interfaces.get_mut(index) else {
-            return Ok(());
-        };
-        let was = std::mem::replace(&mut i.sflow, port);
-        if port.is_some() {
-            self.tell_sampler(index)?;
-            self.engine.graph.set_feature("sflow", index, true)?;
-        } else {
-            self.engine.graph.set_feature("sflow", index, false)?;
-            self.tell_sampler(index)?;
-        }
-        self.publish();
-        self.start_agent()?;
-        self.undo(move |r| r.apply_sflow(index, was));
-        Ok(())
-    }
-
-    /// Rate and header bytes in force on an interface; rate 0 = off.
-    pub fn sflow_settings(&self, index: u32) -> SflowSettings {
-        let interface = self.interfaces.get(index);
-        let port = interface.and_then(|i| i.sflow);
-        let found = interface.and_then(|i| self.discovered_rate(i));
-        SflowSettings {
-            if_index: index,
-            rate: port.map_or(0, |p| p.rate.or(found).unwrap_or(self.sflow.rate)),
-            header_bytes: port
-                .and_then(|p| p.header_bytes)
-                .or(self.discovered_header())
-                .unwrap_or(self.sflow.header_bytes),
-        }
-    }
-
-    fn tell_sampler(&mut self, index: u32) -> Result<()> {
-        let settings = self.sflow_settings(index);
-        self.engine.message("sflow", &settings)
-    }
-
-    fn tell_samplers(&mut self) -> Result<()> {
-        let sampled = self.interfaces.iter().filter(|i| i.sflow.is_some());
-        let all: Vec<u32> = sampled.map(|i| i.index).collect();
-        all.into_iter().try_for_each(|i| self.tell_sampler(i))?;
-        self.publish();
-        Ok(())
-    }
-
-    /// Sets 1-in-N for interfaces without a rate of their own.
-    ///
-    /// # Errors
-    /// When it is out of range.
-    pub fn set_sflow_rate(&mut self, rate: u32) -> Result<()> {
-        check_rate(rate)?;
-        let was = std::mem::replace(&mut self.sflow.rate, rate);
-        self.undo(move |r| r.set_sflow_rate(was));
-        self.tell_samplers()
-    }
-
-    /// Sets the header bytes for interfaces without a number of their own.
-    ///
-    /// # Errors
-    /// When it is out of range.
-    pub fn set_sflow_header(&mut self, bytes: u16) -> Result<()> {
-        check_header(bytes)?;
-        let was = std::mem::replace(&mut self.sflow.header_bytes, bytes);
-        self.undo(move |r| r.set_sflow_header(was));
-        self.tell_samplers()
-    }
-
     /// Changes the agent's settings.
     ///
     /// # Errors
@@ -225,7 +137,7 @@ impl Router {
         self.tell_agent()
     }
 
-    fn start_agent(&mut self) -> Result<()> {
+    pub(super) fn start_agent(&mut self) -> Result<()> {
         let config = self.agent_config();
         let needed = !config.collectors.is_empty()
             || config.netlink.is_some()
@@ -240,25 +152,26 @@ impl Router {
         if let Err(e) = agent.add_drop_rings(self.engine.take_drops()) {
             tracing::error!("{e}");
         }
+        for (worker, ring) in (0..).zip(self.engine.take_tx_samples()) {
+            agent
+                .add_source(worker, ring)
+                .map_err(|e| Error::Device(e.to_string()))?;
+        }
         self.sflow.agent = Some(agent);
         Ok(())
     }
 
     /// Shows the agent the interfaces as they are now.
     pub(super) fn publish_view(&mut self) {
+        self.number_interfaces();
         let ports = self
             .interfaces
             .iter()
             .map(|i| {
-                let settings = self.sflow_settings(i.index);
-                crate::telemetry::port(i, settings.rate, &self.forwarding)
+                let rate = self.sampling(i.index).map_or(0, |s| s.rate);
+                crate::telemetry::port(i, rate, &self.forwarding)
             })
             .collect();
         self.sflow.view.publish(ports);
     }
-}
-
-/// The range of header bytes, for help and configuration.
-pub const fn header_range() -> (u16, u16) {
-    (MIN_HEADER, MAX_HEADER as u16)
 }

@@ -4,6 +4,7 @@
 mod collectors;
 mod grammar;
 mod running;
+mod sampling;
 mod workers;
 
 use std::time::{Duration, Instant};
@@ -75,6 +76,7 @@ fn everything(r: &mut Router) -> Vec<serde_json::Value> {
         "show ip6 neighbor",
         "show ip neighbor-config",
         "show packet-generator",
+        "show sflow interfaces",
     ];
     let mut out: Vec<_> = lines.iter().map(|l| data(r, l)).collect();
     let mut sflow = data(r, "show sflow");
