@@ -22,6 +22,12 @@ needs=(
   go:golang-go             #   and goflow2, which is built below
   dpdk-testpmd:dpdk-dev    # the yardstick of the benches, and the other side of memif
   valgrind:valgrind        # counts the instructions a packet takes
+  qemu-system-x86_64:qemu-system-x86 # a stock kernel beside this one (tests/kvm-lab), with all its modules
+  busybox:busybox-static   # what starts in it, with cpio to pack it
+  cpio:cpio
+  modprobe:kmod            # finds the modules it needs
+  xz:xz-utils              # unpacks its kernel
+  dropwatch:dropwatch      # reads the drops that we report to the kernel's drop monitor
 )
 
 PATH="$PATH:/usr/sbin:/sbin"

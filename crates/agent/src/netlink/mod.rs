@@ -73,12 +73,12 @@ pub struct NetlinkSample<'a> {
 
 impl<'a> NetlinkSample<'a> {
     /// A sample from a ring, with the exported ifIndexes that it came in on and leaves by (0 = not known, or the router
-    /// itself), and its time since the UNIX epoch in nanoseconds.
+    /// itself), and its time since the UNIX epoch in nanoseconds, which is not sent where the slot has none.
     pub fn new(slot: &'a SampleSlot, ends: (u32, u32), timestamp: Option<u64>) -> Self {
         NetlinkSample {
             slot,
             ends,
-            timestamp,
+            timestamp: timestamp.filter(|_| slot.time != 0),
         }
     }
 }
@@ -97,7 +97,7 @@ impl<'a> NetlinkDrop<'a> {
         NetlinkDrop {
             slot,
             node,
-            timestamp,
+            timestamp: timestamp.filter(|_| slot.time != 0),
         }
     }
 }

@@ -90,6 +90,7 @@ fn a_sample_carries_what_the_slot_knows() {
         rate: 1000,
         frame_len: 98,
         header_len: 20,
+        time: 1,
         queue: 3,
         transit_ns: 4567,
         direction: Direction::Tx,
@@ -97,7 +98,7 @@ fn a_sample_carries_what_the_slot_knows() {
     };
     slot.header[..20].copy_from_slice(&[7; 20]);
     n.sample(0, &NetlinkSample::new(&slot, (11, 12), Some(99)));
-    n.sample(0, &NetlinkSample::new(&SampleSlot::default(), (1, 0), None));
+    n.sample(0, &NetlinkSample::new(&SampleSlot::default(), (1, 0), Some(99)));
     n.flush(0);
     let sent = only(Which::Psample, kernel.take());
     let read = |m: &'static [u8]| psample::decode(read_messages(m).next().unwrap().body).unwrap();
