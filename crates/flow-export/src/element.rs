@@ -72,9 +72,6 @@ pub(crate) const fn element(id: u16, len: u16, item: Item) -> Element {
     Element { id, len, item }
 }
 
-/// The one sampler of a stream.
-const SAMPLER: u64 = 1;
-
 impl Element {
     /// Appends the value, in exactly as many bytes as the template says.
     pub(crate) fn write(&self, out: &mut Vec<u8>, flow: &Flow, settings: &Settings) {
@@ -123,9 +120,9 @@ impl Element {
             Item::EndTime => flow.end_ms,
             // Label, class and bottom of stack, without the TTL.
             Item::Label(n) => (flow.labels.entries().get(usize::from(n)).unwrap_or(&0) >> 8).into(),
-            Item::Sampler => SAMPLER,
             Item::OriginDomain => settings.origin.map_or(0, |o| o.1).into(),
-            Item::Domain => settings.domain.into(),
+            // The one sampler of a stream has the stream's number: some collectors keep the samplers of all streams in one list.
+            Item::Domain | Item::Sampler => settings.domain.into(),
             Item::SamplingInterval => settings.sampling_interval.max(1).into(),
             Item::SamplingSpace => (settings.sampling_interval.max(1) - 1).into(),
             Item::Always(n) => n.into(),
