@@ -309,9 +309,10 @@ impl Agent {
             b.push_flow_sample_expanded(&head, |w| {
                 w.push(&router());
                 w.push(&switch(&f.frame));
+                w.push(&header);
+                // Wireshark's dissector loses its way after a record that it does not know: those come last.
                 more.iter().for_each(|r| w.push(r));
                 w.push(&timestamp);
-                w.push(&header);
             })
         });
     }
@@ -377,8 +378,8 @@ impl Agent {
         let list = [
             router(),
             switch(&f.frame),
-            FlowRecord::Timestamp(Timestamp { unix_ns }),
             raw_header(&f.frame),
+            FlowRecord::Timestamp(Timestamp { unix_ns }),
         ];
         let _ = b.try_push(&SampleToSend::Flow(head, &list));
         self.out.push(Planned {
@@ -405,8 +406,8 @@ impl Agent {
             },
             router(),
             switch(&f.frame),
-            FlowRecord::Timestamp(Timestamp { unix_ns }),
             raw_header(&f.frame),
+            FlowRecord::Timestamp(Timestamp { unix_ns }),
         ];
         let _ = self.builder.try_push(&SampleToSend::Flow(head, &list));
         self.end();

@@ -198,6 +198,7 @@ pub fn gather(
     stop: &AtomicBool,
     tally: &mut Tally,
 ) -> Result<f64, VerifyError> {
+    tally.names_only = true;
     arrivals::receive(receiver, Some(Instant::now() + FIRST), stop, &mut |_| true)?;
     let start = router.moment()?;
     let until = Instant::now() + Duration::from_secs_f64(seconds);
@@ -225,10 +226,6 @@ fn settle(tally: &mut Tally, start: &Moment, end: &Moment) {
     }
     let agent = agents.into_iter().max_by_key(|a| a.1).map(|a| a.0);
     let (address, sub) = agent.unwrap_or((Address::Unknown, 0));
-    // Counters that came along are not what this is held against.
-    for i in tally.interfaces.values_mut() {
-        (i.truth, i.seconds) = ([Totals::default(); 2], 0.0);
-    }
     let seconds = end.at_ns.saturating_sub(start.at_ns) as f64 / 1e9;
     for p in end.ports.iter().filter(|p| p.sflow.is_some()) {
         let Some(was) = start.ports.iter().find(|w| w.name == p.name) else {

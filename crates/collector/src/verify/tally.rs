@@ -110,6 +110,8 @@ pub struct Tally {
     pub interfaces: HashMap<Key, Interface>,
     /// Octet counters have the frame check sequence in them.
     pub with_fcs: bool,
+    /// The truth does not come from counter samples: of those only the names are taken.
+    pub names_only: bool,
     /// Datagrams read.
     pub datagrams: u64,
     /// Datagrams and samples that make no sense.
@@ -189,11 +191,13 @@ impl Tally {
         if c.head.source.class != 0 {
             return;
         }
+        let names_only = self.names_only;
         for record in c.counter_records().flatten() {
             let Some(i) = self.interface(d, c.head.source.index) else {
                 return;
             };
             match record {
+                CounterRecord::Interface(_) if names_only => {}
                 CounterRecord::Interface(r) => i.read(c.head.sequence, r, time_ns),
                 CounterRecord::PortName(p) => i.name = Some(p.name.to_string()),
                 _ => {}

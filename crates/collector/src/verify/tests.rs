@@ -12,7 +12,7 @@ use parshall_sflow_wire::{
 };
 
 use super::report::{Report, Terms, Verdict};
-use super::tally::{Place, Tally};
+use super::tally::{Place, Tally, Totals};
 use super::{VerifyArgs, VerifyError, run_with};
 
 const TERMS: Terms = Terms {
@@ -267,6 +267,28 @@ fn counters_that_began_anew_are_left_out() {
     assert_eq!(report.interfaces.len(), 1);
     assert_eq!(report.interfaces[0].packets.truth, Some(20_000), "{report}");
     assert_eq!(report.wrong, 0);
+}
+
+#[test]
+fn counters_in_the_stream_do_not_cut_a_period_that_is_cut_elsewhere() {
+    let mut t = Tally {
+        names_only: true,
+        ..Tally::default()
+    };
+    for d in stream(&mut Agent::new(8, 100)) {
+        t.datagram(0, &d, &|_| Place::Inside);
+    }
+    let key = *t.interfaces.keys().find(|k| k.2 == 7).unwrap();
+    let totals = Totals {
+        packets: Some(64_000),
+        bytes: None,
+    };
+    t.close(key, [totals, Totals::default()], 4.0);
+    let report = Report::of(&t, &[], TERMS);
+    let rx = &report.interfaces[0];
+    assert_eq!(rx.packets.verdict, Verdict::Within, "{report}");
+    assert_eq!(rx.bytes.verdict, Verdict::Unknown);
+    assert_eq!(rx.interface.as_deref(), Some("left"));
 }
 
 #[derive(Debug, Parser)]
