@@ -173,8 +173,12 @@ impl World {
     }
 
     fn packet(&mut self, index: u32, lose: u64) {
-        let len = if self.random() % 3 == 0 { 64 } else { 1500 };
-        let lost = lose > 0 && self.random() % lose == 0;
+        let len = if self.random().is_multiple_of(3) {
+            64
+        } else {
+            1500
+        };
+        let lost = lose > 0 && self.random().is_multiple_of(lose);
         let mut pools = self.plane.pools.lock().unwrap();
         let Some(pool) = pools.get_mut(&index) else {
             return;

@@ -39,7 +39,7 @@ use arrivals::{Arrived, InputError};
 use finding::At;
 use rules::{Rule, Severity};
 
-pub use walk::{LintOptions, Linter};
+pub use walk::{LintOptions, Linter, glued};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -187,6 +187,13 @@ impl Linter {
     }
 }
 
+/// Where the first datagram ends when the same agent's next one follows in the same payload: so captures at the sender show
+/// datagrams that segmentation offload takes apart later.
+pub fn glued(bytes: &[u8]) -> Option<usize> {
+    let d = Datagram::parse(bytes).ok()?;
+    next_glued(&d, bytes, end_of(&d, bytes))
+}
+
 /// Where a datagram's last sample ends.
 fn end_of(d: &Datagram<'_>, bytes: &[u8]) -> usize {
     let mut end = header_len(d.agent);

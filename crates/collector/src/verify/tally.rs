@@ -12,6 +12,7 @@ use parshall_sflow_wire::{
 };
 
 use super::stats::Samples;
+use crate::lint::glued;
 
 /// Interfaces followed; those beyond are counted.
 pub const MAX_INTERFACES: usize = 16_384;
@@ -121,13 +122,22 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes in a datagram that came at `time_ns`; `place` says of each flow sample whether it counts.
+    /// Takes in a datagram that came at `time_ns`, and those glued to it; `place` says of each flow sample whether it counts.
     pub fn datagram(
         &mut self,
         time_ns: u64,
         bytes: &[u8],
         place: &dyn Fn(&FlowSample<'_>) -> Place,
     ) {
+        let mut rest = bytes;
+        while let Some((one, more)) = glued(rest).and_then(|n| rest.split_at_checked(n)) {
+            self.one(time_ns, one, place);
+            rest = more;
+        }
+        self.one(time_ns, rest, place);
+    }
+
+    fn one(&mut self, time_ns: u64, bytes: &[u8], place: &dyn Fn(&FlowSample<'_>) -> Place) {
         self.datagrams += 1;
         let Ok(d) = Datagram::parse(bytes) else {
             self.malformed += 1;
