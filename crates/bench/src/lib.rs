@@ -18,6 +18,7 @@ mod churn;
 mod decode;
 mod docs;
 mod drain;
+mod drops;
 mod fib;
 mod forward;
 pub mod internet;
@@ -39,6 +40,7 @@ pub use alloc::CountingAllocator;
 pub use cases::CASES;
 pub use churn::ChurnArgs;
 pub use decode::DecodeArgs;
+pub use drops::DropsArgs;
 pub use fib::FibArgs;
 pub use forward::{ForwardArgs, SflowRate};
 pub use machine::Machine;
@@ -68,6 +70,8 @@ pub enum BenchCommand {
     Churn(ChurnArgs),
     /// Routes: memory, load, lookups and changes, by table.
     Fib(FibArgs),
+    /// Good traffic beside a flood of drops, with and without drop monitoring.
+    Drops(DropsArgs),
     /// Samples per second from workers to a collector over UDP, each accounted for.
     Sflow(SflowArgs),
     /// Packets to a testpmd and back over shared memory, against testpmd itself.
@@ -90,6 +94,7 @@ impl BenchCommand {
             BenchCommand::Forward(args) => forward::measure(args),
             BenchCommand::Churn(args) => churn::measure(args),
             BenchCommand::Fib(args) => fib::measure(args),
+            BenchCommand::Drops(args) => drops::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),
             BenchCommand::Memif(args) => memif::measure(args),
             BenchCommand::AfXdp(args) => af_xdp::measure(args),

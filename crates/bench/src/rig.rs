@@ -6,13 +6,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parshall_counters::{NodeTotals, WorkerCounters};
-use parshall_device::Device;
+use parshall_buffer::IF_NONE;
+use parshall_counters::{DropReason, NodeTotals, WorkerCounters};
+use parshall_device::{Device, RxQueue};
 use parshall_drivers::pg::{PgDevice, PgHandle, StreamSpec};
 use parshall_fib::{Adjacency, Dpo, DpoKind, Imposition, LinkType, Payload, TtlMode};
 use parshall_graph::harness::Harness;
 use parshall_graph::{Graph, Limits, monotonic_ns};
-use parshall_nodes::{IfAddresses, IfTable, IfView, SflowSettings, Shared, TableLimits, if_flags};
+use parshall_nodes::{
+    DropSettings, IfAddresses, IfTable, IfView, SflowSettings, Shared, TableLimits, if_flags,
+};
+
+use parshall_ring::Consumer;
+use parshall_sample::DropSlot;
 
 use crate::cases::{Case, LABEL_IN, LABEL_OUT, Neighbours, Routes, Work};
 use crate::drain::Drain;
@@ -29,6 +35,8 @@ const LIMITS: Limits = Limits { interfaces: 8 };
 pub const BUFFERS: usize = 2048;
 const SOURCE: u32 = 1;
 const SINK: u32 = 2;
+/// Interface for what is to be dropped beside the case's own traffic.
+pub const FLOODED: u32 = 3;
 const MTU: u16 = 9000;
 
 /// What the workers of one case share: the published state, filled.
@@ -57,6 +65,20 @@ impl Bed {
             shared,
             stream: (case.traffic)()?.stream()?,
         })
+    }
+}
+
+impl Bed {
+    /// Drops what is sent to this IPv4 prefix.
+    ///
+    /// # Errors
+    /// When the table does not take it.
+    pub fn blackhole(&self, prefix: &str) -> Result<(), BenchError> {
+        let table = self.shared.ip4.control(0);
+        let table = table.map_err(|e| BenchError::of("table", e))?;
+        let prefix = prefix.parse().map_err(|e| BenchError::of("prefix", e))?;
+        let done = table.insert(prefix, Dpo::BLACKHOLE).map(drop);
+        done.map_err(|e| BenchError::of("route", e))
     }
 }
 
@@ -142,6 +164,7 @@ pub struct Rig {
     graph: Arc<Graph>,
     late_frames_seen: u64,
     delivered: Arc<AtomicU64>,
+    drops: Consumer<DropSlot>,
     _source: (PgDevice, PgHandle),
     _sink: (PgDevice, PgHandle),
 }
@@ -185,6 +208,7 @@ impl Rig {
             graph,
             late_frames_seen: 0,
             delivered: drain.add(outputs.samples)?,
+            drops: outputs.drops,
             _source: source,
             _sink: sink,
         };
@@ -239,6 +263,47 @@ impl Rig {
         }
     }
 
+    /// Polls one more receive queue, of interface [`FLOODED`].
+    pub fn add_flood(&mut self, queue: Box<dyn RxQueue>) {
+        self.harness.set_rx("pg-input", FLOODED, queue);
+    }
+
+    /// Shows so many drops of each reason a second; 0 = none.
+    pub fn set_drop_monitoring(&mut self, limit: u32) {
+        // The name is in the graph: it is of the list that the rig was made from.
+        drop(self.graph.set_feature_everywhere("sflow-drop", limit != 0));
+        if let Some(node) = self.graph.node("sflow-drop") {
+            self.harness
+                .dispatcher
+                .message(node, &mut DropSettings { limit });
+        }
+    }
+
+    /// Takes what monitoring has shown; says how many packets.
+    pub fn take_drops(&mut self) -> u64 {
+        let drops = &mut self.drops;
+        std::iter::from_fn(|| drops.read(|_| ())).count() as u64
+    }
+
+    /// Packets sent out and packets dropped.
+    pub fn sent_and_dropped(&self) -> (u64, u64) {
+        (self.counters.transmitted.get(), self.counters.dropped.get())
+    }
+
+    /// Drops that monitoring did not show.
+    pub fn suppressed(&self, reason: DropReason) -> u64 {
+        self.counters.suppressed(reason)
+    }
+
+    /// Ticks a packet of a node, since the rig was made.
+    pub fn ticks_of(&self, node: &str) -> f64 {
+        let mut t = NodeTotals::default();
+        if let Some(id) = self.graph.node(node) {
+            self.counters.nodes[usize::from(id)].add_to(&mut t);
+        }
+        t.clocks as f64 / t.vectors.max(1) as f64
+    }
+
     /// The counters now.
     pub fn totals(&self) -> Totals {
         let nodes = self.counters.nodes.iter().map(|n| {
@@ -285,6 +350,7 @@ fn interfaces(mode: u32) -> IfTable {
         none,
         (view(SINK), IfAddresses::default()),
         (view(SOURCE), IfAddresses::default()),
+        (view(IF_NONE), IfAddresses::default()),
     ])
 }
 

@@ -245,7 +245,7 @@ fn nodes(rig: &Rig, before: &[NodeTotals], after: &[NodeTotals]) -> Vec<(String,
 
 /// Nanoseconds that the thread was ready to run and did not: the second number of its `schedstat`
 /// (proc(5), Documentation/scheduler/sched-stats.rst). 0 where the kernel does not say.
-fn waited_ns(scheduler: Option<&File>) -> u64 {
+pub(crate) fn waited_ns(scheduler: Option<&File>) -> u64 {
     let mut text = [0u8; 96];
     let read = scheduler.and_then(|f| f.read_at(&mut text, 0).ok());
     let text = std::str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or_default();

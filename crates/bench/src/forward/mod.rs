@@ -16,6 +16,7 @@ use serde::{Serialize, Serializer};
 use crate::cases;
 use crate::yardstick::{self, Yardstick};
 use crate::{BenchError, Report, alloc};
+pub(crate) use crew::waited_ns;
 use crew::{Crew, Done, Job};
 use figures::{Figures, Track};
 
