@@ -155,6 +155,18 @@ fn decoding_goes_on_after_a_bad_record() {
     assert_eq!(d["error"], "datagram version 4 is not 5 at byte 0");
 }
 
+#[test]
+fn half_a_tail_is_shown_as_none_and_is_no_error() {
+    // Processor record 0:2003 of 17 words, and one of the two that newer revisions add.
+    let mut words = vec![5, 1, 0xC000_0201, 0, 1, 1, 1, 2, 92, 1, 7, 1, 2003, 72];
+    words.resize(words.len() + 18, 3u32);
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_be_bytes()).collect();
+    let record = json_of(&bytes)["samples"][0]["elements"][0].clone();
+    assert_eq!(record["cpu_contexts"], 3);
+    assert!(record.get("cpu_guest").is_none() && record.get("error").is_none());
+    assert_eq!(parshall_sflow_wire::Faults::default().observe(&bytes), 0);
+}
+
 fn flow_head() -> FlowSampleHead {
     FlowSampleHead {
         sequence: 1,

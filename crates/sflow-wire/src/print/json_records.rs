@@ -112,7 +112,8 @@ impl Writer<'_> {
             }
             Show::AsPath => self.as_path(k, &List::read(r)?),
             Show::Communities => communities(j, k, &List::read(r)?),
-            Show::Tail(_, items) if r.left() > 0 => return self.items(items, r),
+            // A part of a tail (of words) is no tail, but the beginning of something that is not known.
+            Show::Tail(_, items) if r.left() >= 4 * items.len() => return self.items(items, r),
             Show::Rows(items) => return self.rows(k, items, r),
             Show::Macs => {
                 let macs = List::<Mac>::read(r)?;
