@@ -76,7 +76,7 @@ fn decoded(pcap: &PathBuf) -> Vec<Value> {
         &parshall().display().to_string(),
         &["sflow", "decode", "-r", &pcap, "-j"],
     );
-    let datagrams = json.lines().map(|l| serde_json::from_str(l));
+    let datagrams = json.lines().map(serde_json::from_str::<Value>);
     datagrams.map(|d| d.unwrap()).collect()
 }
 
