@@ -74,6 +74,8 @@ enum Setting {
     Collector(CollectorConfig),
     /// A number that a command and a field of the same name take.
     Number(&'static str, u64),
+    /// A word, likewise.
+    Word(&'static str, &'static str),
     /// Dropped packets reported a second.
     Drops(u32),
     AgentAddress(IpAddr),
@@ -107,6 +109,7 @@ impl Imported {
             let _ = match &i.setting {
                 Setting::Collector(c) => writeln!(collectors, "    - {}", collector_yaml(c)),
                 Setting::Number(name, n) => writeln!(rest, "  {name}: {n}"),
+                Setting::Word(name, word) => writeln!(rest, "  {name}: {word}"),
                 Setting::Drops(n) => writeln!(rest, "  drop-limit: {n}"),
                 Setting::AgentAddress(a) => writeln!(rest, "  agent-address: \"{a}\""),
                 Setting::Election(e) => writeln!(rest, "  agent-election: {}", election_yaml(e)),
@@ -131,6 +134,7 @@ impl Setting {
         match self {
             Setting::Collector(c) => collector_command(c),
             Setting::Number(name, n) => format!("sflow {name} {n}"),
+            Setting::Word(name, word) => format!("sflow {name} {word}"),
             Setting::Drops(n) => format!("sflow drop-monitoring limit {n}"),
             Setting::AgentAddress(a) => format!("sflow agent-address {a}"),
             Setting::Election(e) => election_command(e),

@@ -62,6 +62,8 @@ const OWN_KEYS: &[&str] = &[
 /// hsflowd's defaults, where ours are others.
 const SUB_AGENT: u64 = 100_000;
 const POLLING: u32 = 30;
+/// What hsflowd adds to the number of an interface without one of Linux.
+const IF_OFFSET: u64 = 1_000_000_000;
 /// Dropped packets that hsflowd reports a second when it is not told how many.
 const DROP_LIMIT: u64 = 100;
 /// Ranges of hsflowd.
@@ -272,9 +274,9 @@ impl<'a> Reader<'a> {
     }
 
     fn add(&mut self, t: &Token<'_>, setting: Setting) {
-        // Of a number that is said again the last one counts.
-        if let Setting::Number(name, _) = &setting {
-            let same = |i: &Item| matches!(&i.setting, Setting::Number(n, _) if n == name);
+        // Of what is said again the last one counts.
+        if let Setting::Number(name, _) | Setting::Word(name, _) = &setting {
+            let same = |i: &Item| matches!(&i.setting, Setting::Number(n, _) | Setting::Word(n, _) if n == name);
             self.got.items.retain(|i| !same(i));
         }
         self.got.items.push(Item {
@@ -300,7 +302,8 @@ impl<'a> Reader<'a> {
             }
             "dnssd_domain" => self.domain(t),
             "dropmon" if self.opens() => self.dropmon(t),
-            "psample" | "vpp" if self.opens() => self.source(t, &key),
+            "psample" if self.opens() => self.psample(t),
+            "vpp" if self.opens() => self.vpp(t),
             "subagentid" => {
                 if let Some(n) = self.number(t, (0, MAX_SUB_AGENT)) {
                     self.add(t, Setting::Number("sub-agent-id", n));
@@ -472,34 +475,58 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where hsflowd takes samples from: the agent here has them itself.
-    fn source(&mut self, at: &Token<'a>, group: &str) {
-        let mut egress = None;
+    /// Where hsflowd takes samples from. The agent here has them itself; which way they went is worth to know.
+    fn psample(&mut self, at: &Token<'a>) {
+        let (mut ingress, mut egress) = (true, false);
         while let Some(t) = self.next() {
             if t.is("}") {
                 break;
             }
-            let key = t.text.to_ascii_lowercase();
-            match (group, key.as_str()) {
-                ("psample", "group") => drop(self.number(&t, (1, 32))),
-                ("psample", "egress") => egress = self.on_off(&t).filter(|on| *on).map(|_| t),
-                ("psample", "ingress") | ("vpp", "osindex") => drop(self.on_off(&t)),
-                ("vpp", "ifoffset") => drop(self.number(&t, (0, u32::MAX.into()))),
+            match t.text.to_ascii_lowercase().as_str() {
+                "group" => {
+                    if self.number(&t, (1, 32)).is_some() {
+                        self.note(
+                            t.line,
+                            t.text,
+                            "the agent here has samples by itself, not used",
+                        );
+                    }
+                }
+                "ingress" => ingress = self.on_off(&t).unwrap_or(ingress),
+                "egress" => egress = self.on_off(&t).unwrap_or(egress),
                 _ => self.unknown(&t),
             }
         }
-        self.note(
-            at.line,
-            at.text,
-            "says where hsflowd takes samples from; the agent here has them itself, not used",
-        );
-        if let Some(t) = egress {
-            self.note(
-                t.line,
-                t.text,
-                "not yet used: sampling of what is sent is switched on at the interfaces",
-            );
+        let direction = match (ingress, egress) {
+            (true, true) => "both",
+            (false, true) => "tx",
+            (true, false) => "rx",
+            (false, false) => {
+                let why = "neither way: leave `sflow` out at the interfaces instead";
+                return self.note(at.line, at.text, why);
+            }
+        };
+        self.add(at, Setting::Word("direction", direction));
+    }
+
+    /// Whose interface numbers collectors see.
+    fn vpp(&mut self, at: &Token<'a>) {
+        let mut os_index = true;
+        while let Some(t) = self.next() {
+            if t.is("}") {
+                break;
+            }
+            match t.text.to_ascii_lowercase().as_str() {
+                "osindex" => os_index = self.on_off(&t).unwrap_or(os_index),
+                "ifoffset" => match self.number(&t, (0, u32::MAX.into())) {
+                    None | Some(IF_OFFSET) => {}
+                    Some(_) => self.note(t.line, t.text, "is 1000000000 here, not used"),
+                },
+                _ => self.unknown(&t),
+            }
         }
+        let kind = if os_index { "linux" } else { "parshall" };
+        self.add(at, Setting::Word("ifindex", kind));
     }
 
     fn line_of(&self, key: &str) -> usize {
@@ -579,7 +606,7 @@ impl<'a> Reader<'a> {
             self.note(
                 line,
                 &key,
-                "not yet used: give the interfaces `sflow: {sampling-rate: N}`",
+                "not used: without `sampling` rates follow speed / 1000000; give interfaces others by `sflow: {sampling-rate: N}`",
             );
         }
         if let Some(n) = self.settings.header_bytes {

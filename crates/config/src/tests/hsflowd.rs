@@ -63,7 +63,9 @@ fn every_key_is_used_or_noted_with_its_line() {
             "line 9: collector: sflow collector add 192.0.2.1 port 6344 namespace mgmt device eth1",
             "line 10: collector: sflow collector add 2001:db8::1 port 6343",
             "line 11: collector: sflow collector add flows.example.net port 6343",
+            "line 13: psample: sflow direction both",
             "line 14: dropmon: sflow drop-monitoring limit 50",
+            "line 15: vpp: sflow ifindex parshall",
             "line 12: DNS-SD: sflow discover example.net delay 30",
             "line 4: agent: sflow agent-address auto device eth0 prefer 10.0.0.0/8 avoid 10.1.0.0/16",
             "line 6: polling: sflow polling-interval 20",
@@ -72,25 +74,23 @@ fn every_key_is_used_or_noted_with_its_line() {
             "line 7: headerBytes: sflow header-bytes 64",
         ]
     );
-    let taken = "says where hsflowd takes samples from; the agent here has them itself, not used";
     assert_eq!(
         notes(&got.notes),
         [
-            "line 8: datagramBytes: raised to 600, the least here".to_owned(),
-            format!("line 13: psample: {taken}"),
-            "line 13: egress: not yet used: sampling of what is sent is switched on at the interfaces".into(),
-            "line 14: sw: is about drops of the kernel, not used".into(),
-            "line 14: hide: is about drops of the kernel, not used".into(),
-            format!("line 15: vpp: {taken}"),
-            "line 16: tcp: a module of hsflowd, not used".into(),
-            "line 17: docker: a module of hsflowd, not used".into(),
-            "line 19: sampling.http: is of an application, not used".into(),
-            "line 20: uuid: has no meaning here, not used".into(),
-            "line 21: colour: is not known, not used".into(),
-            "line 23: shape: is not known, not used".into(),
-            "line 18: sampling.10g: not yet used: give the interfaces `sflow: {sampling-rate: N}`"
-                .into(),
-            "line 7: headerBytes: raised to 64, the least here".into(),
+            "line 8: datagramBytes: raised to 600, the least here",
+            "line 13: group: the agent here has samples by itself, not used",
+            "line 14: sw: is about drops of the kernel, not used",
+            "line 14: hide: is about drops of the kernel, not used",
+            "line 15: ifOffset: is 1000000000 here, not used",
+            "line 16: tcp: a module of hsflowd, not used",
+            "line 17: docker: a module of hsflowd, not used",
+            "line 19: sampling.http: is of an application, not used",
+            "line 20: uuid: has no meaning here, not used",
+            "line 21: colour: is not known, not used",
+            "line 23: shape: is not known, not used",
+            "line 18: sampling.10g: not used: without `sampling` rates follow speed / 1000000; give interfaces others by \
+             `sflow: {sampling-rate: N}`",
+            "line 7: headerBytes: raised to 64, the least here",
         ]
     );
 }
