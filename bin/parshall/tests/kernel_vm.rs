@@ -153,7 +153,7 @@ fn config(dir: &Path) -> String {
         "cli: {{socket: /run/parshall.sock}}\n\
          interfaces:\n\
          \x20 pg0: {{mac: 02:fe:00:00:00:01, addresses: [10.1.0.1/24], sflow: {{sampling-rate: 1}}}}\n\
-         \x20 host-left: {{host-interface: left, addresses: [10.2.0.1/24], sflow: true}}\n\
+         \x20 host-left: {{host-interface: left, addresses: [10.2.0.1/24], sflow: {{direction: tx, sampling-rate: 1}}}}\n\
          neighbors:\n\
          \x20 - {{interface: host-left, address: 10.2.0.2, mac: 02:aa:00:00:00:03}}\n\
          \x20 - {{interface: pg0, address: 10.1.0.9, mac: 02:aa:00:00:00:02}}\n\
@@ -171,6 +171,7 @@ fn a_stock_kernel_carries_samples_counters_and_drops() {
     our_listener_reads_what_was_sent(&o);
     the_kernels_samples_read_the_same(&o);
     samples_are_as_specified(&o);
+    samples_on_the_way_out_know_more(&o);
     states_are_as_specified(&o);
     counters_are_as_specified_and_right(&o);
     alerts_are_as_specified(&o);
@@ -274,6 +275,42 @@ fn samples_are_as_specified(o: &Outcome) {
         count += 1;
     }
     assert_eq!(count, printed.len());
+}
+
+/// Group 4: the same packets when they left, with queue and delay.
+fn samples_on_the_way_out_know_more(o: &Outcome) {
+    let all = o.messages("psample");
+    let mut last = 0;
+    let mut idents = Vec::new();
+    for (_, m) in &all {
+        let a = m.attributes(4);
+        if number(get(&a, 3)) != 4 {
+            continue;
+        }
+        let sequence = number(get(&a, 4));
+        // The first may have left before anybody listened.
+        assert!(last == 0 || sequence == last + 1, "{sequence} after {last}");
+        last = sequence;
+        // What the router sends on its own account came in nowhere.
+        if number(get(&a, 0)) == 0 {
+            continue;
+        }
+        let header = get(&a, 6);
+        let words: Vec<_> = (0..=5u16).map(|k| (k, 4)).collect();
+        let rest = [(6, header.len()), (10, 2), (12, 8), (13, 8), (14, 2)];
+        assert_eq!(shape(&a), [words, rest.to_vec()].concat());
+        assert_eq!((number(get(&a, 0)), number(get(&a, 1))), (1, 2));
+        assert_eq!(number(get(&a, 10)), 0, "the one queue");
+        assert!(number(get(&a, 12)) > 0, "a delay");
+        // Rewritten: to the neighbour, a hop less.
+        assert_eq!(
+            (hex(&header[..6]).as_str(), header[22]),
+            ("02aa00000003", 63)
+        );
+        idents.push(header[19]);
+    }
+    idents.sort_unstable();
+    assert_eq!(idents, (0..FORWARDED as u8).collect::<Vec<_>>());
 }
 
 fn states_are_as_specified(o: &Outcome) {
@@ -435,5 +472,7 @@ fn the_router_knows_who_listens(o: &Outcome) {
         );
         assert_eq!(c["failed"], 0, "{c}");
     }
-    assert_eq!(of("psample")["sent"], ours(o).len() as u64);
+    let samples = o.lines("samples");
+    let own = samples.iter().filter(|s| s["group"] != 9).count();
+    assert_eq!(of("psample")["sent"], own as u64);
 }

@@ -48,6 +48,25 @@ fn nothing_asked_for_is_a_router_with_the_defaults() {
 }
 
 #[test]
+fn hsflowd_is_fed_as_is_said() {
+    for (said, want) in [
+        ("true", &["sflow netlink"][..]),
+        ("false", &[]),
+        ("{os-index: true}", &["sflow netlink"]),
+        ("{group: 9}", &["sflow netlink group 9"]),
+        (
+            "{group: 9, os-index: false}",
+            &["sflow netlink group 9 no-os-index"],
+        ),
+    ] {
+        let text = format!("sflow: {{netlink: {said}}}\n");
+        assert_eq!(lines(&text), want, "{said}");
+        rehearsed(&text);
+    }
+    assert!(error("sflow: {netlink: {group: 0}}\n").contains("1 to 65534"));
+}
+
+#[test]
 fn settings_of_the_start_are_taken() {
     let plan = plan(
         "workers: {cpus: [4, 2], busy-poll: true}\nbuffers: {per-worker: 65536}\nlimits: {interfaces: 64}\n\
