@@ -34,6 +34,8 @@ const BUDGET: usize = 8192;
 const REFRESH: u64 = SECOND;
 /// The same when a sample names an interface that is not in the list.
 const REFRESH_UNKNOWN: u64 = SECOND / 10;
+/// How often the host's load is looked at.
+const HOST_LOOK: u64 = 5 * SECOND;
 /// Where a sample's interface is not known (`SampleSlot::tx_if`), or the router made the packet itself (`rx_if`).
 const NO_INTERFACE: u32 = u32::MAX;
 
@@ -62,6 +64,8 @@ pub struct Agent {
     host: Option<Box<dyn HostSource>>,
     host_sequence: u32,
     host_due: u64,
+    /// When the host's load was looked at last.
+    host_looked: Option<u64>,
     host_samples: u64,
     discards: Discards,
     exporter: Exporter,
@@ -125,6 +129,7 @@ impl Agent {
             host,
             host_sequence: 0,
             host_due: u64::MAX,
+            host_looked: None,
             host_samples: 0,
             discards: Discards::new(config.drop_limit),
             exporter: Exporter {
@@ -248,6 +253,7 @@ impl Agent {
         }
         let refresh = e.refreshed.map_or(now, |at| at + REFRESH);
         let host = self.host_due.saturating_sub(LOOKAHEAD);
+        let look = self.host_looked.map_or(u64::MAX, |at| at + HOST_LOOK);
         [
             transport_due,
             netlink_due,
@@ -255,6 +261,7 @@ impl Agent {
             e.outbox.due(),
             e.interfaces.due(),
             host,
+            look,
             refresh,
         ]
         .into_iter()
@@ -354,6 +361,10 @@ impl Agent {
     }
 
     fn report_host(&mut self, now: u64) {
+        if self.host_looked.is_none_or(|at| at + HOST_LOOK <= now) {
+            self.host_looked = Some(now);
+            self.host.iter_mut().for_each(|h| h.look(now));
+        }
         if self.host_due > now.saturating_add(LOOKAHEAD) {
             return;
         }
@@ -361,7 +372,8 @@ impl Agent {
         let Some(report) = self.host.as_mut().map(|h| h.read()) else {
             return;
         };
-        report.with_records(|records| self.push_host(now, records));
+        let records = self.exporter.records;
+        report.with_records(records, |records| self.push_host(now, records));
     }
 
     /// Sends each record as a sample of its own. One sample could hold them all, and hsflowd sends them so; but Wireshark's
@@ -563,20 +575,20 @@ impl Exporter {
             let Some(i) = self.interfaces.take_due(report.index, now) else {
                 continue;
             };
-            let source = i.source();
-            let head = CounterSampleHead {
-                sequence: i.next_counters(&report.totals),
-                source,
-            };
-            let pushed = interface::with_records(&report, |records| {
+            interface::with_records(&report, self.records, |records| {
+                let head = CounterSampleHead {
+                    sequence: i.next_counters(&report.totals),
+                    source: i.source(),
+                };
                 let sample = SampleToSend::Counters(head, records);
-                self.outbox
-                    .push(now, self.transport.as_mut(), |b| b.try_push(&sample))
+                let pushed = self
+                    .outbox
+                    .push(now, self.transport.as_mut(), |b| b.try_push(&sample));
+                match pushed {
+                    Ok(()) => self.counter_samples += 1,
+                    Err(_) => self.oversize += 1,
+                }
             });
-            match pushed {
-                Ok(()) => self.counter_samples += 1,
-                Err(_) => self.oversize += 1,
-            }
         }
         self.interfaces.reckon();
     }

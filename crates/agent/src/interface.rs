@@ -3,13 +3,15 @@
 mod pool;
 
 use parshall_counters::IfTotals;
-use parshall_device::Duplex;
-use parshall_sflow_wire::record::{EthernetCounters, IfCounters, PortName};
+use parshall_device::{Duplex, MacErrors};
+use parshall_sflow_wire::record::{EthernetCounters, IfCounters, List, PortName, Sfp};
 use parshall_sflow_wire::{CounterRecord, DataSource};
 
 use self::pool::Pool;
 use crate::host::cut;
+use crate::records::{RecordKind, Records};
 use crate::router::{IfReport, Router};
+use crate::sfp;
 
 /// Largest interface number of the router that is followed; the table is indexed by it.
 const MAX_INDEX: u32 = 1 << 20;
@@ -212,16 +214,34 @@ fn place(seed: u64, n: u64, interval: u64) -> u64 {
     ((u128::from(fraction) * u128::from(interval)) >> 64) as u64
 }
 
-/// Hands the counter records of an interface to `f`. The name comes last: Wireshark's dissector does not know it and loses
-/// its way after a counter record it does not know.
-pub fn with_records<R>(r: &IfReport, f: impl FnOnce(&[CounterRecord<'_>]) -> R) -> R {
-    f(&[
-        CounterRecord::Interface(generic_record(r)),
-        CounterRecord::Ethernet(ethernet_record(&r.totals)),
-        CounterRecord::PortName(PortName {
-            name: cut(&r.name, 255).into(),
-        }),
-    ])
+/// Hands the counter records of an interface to `f`, sample by sample. The name comes last: Wireshark's dissector does not
+/// know it and loses its way after a counter record it does not know. The module, which it does not know either, has a
+/// sample of its own.
+pub fn with_records(r: &IfReport, records: Records, mut f: impl FnMut(&[CounterRecord<'_>])) {
+    let mut all = Vec::with_capacity(3);
+    all.push(CounterRecord::Interface(generic_record(r)));
+    let state = r.hardware.as_ref();
+    if records.has(RecordKind::Ethernet) {
+        let mac = state.map(|h| h.mac).unwrap_or_default();
+        all.push(CounterRecord::Ethernet(ethernet_record(&r.totals, &mac)));
+    }
+    if records.has(RecordKind::PortName) {
+        let name = cut(&r.name, 255).into();
+        all.push(CounterRecord::PortName(PortName { name }));
+    }
+    f(&all);
+    let memory = state.and_then(|h| h.module.as_deref());
+    if records.has(RecordKind::Sfp)
+        && let Some(m) = memory.and_then(sfp::read)
+    {
+        f(&[CounterRecord::Sfp(Sfp {
+            module_id: r.if_index,
+            total_lanes: m.lanes.len() as u32,
+            supply_voltage: m.supply_voltage,
+            temperature: m.temperature,
+            lanes: List::new(&m.lanes),
+        })]);
+    }
 }
 
 /// Counters of 32 bits wrap, as those of SNMP do.
@@ -261,19 +281,21 @@ fn generic_record(r: &IfReport) -> IfCounters {
     }
 }
 
-/// What the devices tell of RFC 3635: broken frames in and refused frames out. The rest is unknown to software.
-fn ethernet_record(t: &IfTotals) -> EthernetCounters {
+/// RFC 3635, as far as controller and driver tell: broken frames in and refused frames out are what the device counts, the
+/// rest is the controller's. Counters of 32 bits wrap.
+fn ethernet_record(t: &IfTotals, mac: &MacErrors) -> EthernetCounters {
+    let known = |n: Option<u64>| n.map_or(UNKNOWN, |n| n as u32);
     EthernetCounters {
-        alignment_errors: UNKNOWN,
-        fcs_errors: UNKNOWN,
+        alignment_errors: known(mac.alignment),
+        fcs_errors: known(mac.fcs),
         single_collision_frames: UNKNOWN,
         multiple_collision_frames: UNKNOWN,
-        sqe_test_errors: UNKNOWN,
+        sqe_test_errors: known(mac.sqe_test),
         deferred_transmissions: UNKNOWN,
-        late_collisions: UNKNOWN,
-        excessive_collisions: UNKNOWN,
+        late_collisions: known(mac.late_collisions),
+        excessive_collisions: known(mac.excessive_collisions),
         internal_mac_transmit_errors: t.tx_errors as u32,
-        carrier_sense_errors: UNKNOWN,
+        carrier_sense_errors: known(mac.carrier_sense),
         frame_too_longs: UNKNOWN,
         internal_mac_receive_errors: t.rx_errors as u32,
         symbol_errors: UNKNOWN,
@@ -401,14 +423,20 @@ mod tests {
             (3200, 47, 2, 1)
         );
         assert_eq!((g.out_discards, g.out_errors, g.promiscuous), (8, 9, 2));
-        let e = ethernet_record(&r.totals);
+        let mac = MacErrors {
+            fcs: Some(1 << 32 | 7),
+            late_collisions: Some(0),
+            ..MacErrors::default()
+        };
+        let e = ethernet_record(&r.totals, &mac);
         assert_eq!(
             (
                 e.internal_mac_transmit_errors,
                 e.internal_mac_receive_errors,
                 e.fcs_errors
             ),
-            (9, 3, u32::MAX)
+            (9, 3, 7)
         );
+        assert_eq!((e.late_collisions, e.alignment_errors), (0, u32::MAX));
     }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use parshall_counters::IfTotals;
-use parshall_device::Duplex;
+use parshall_device::{Duplex, HardwareState};
 use parshall_sample::Direction;
 
 use crate::elect::Candidate;
@@ -87,6 +87,8 @@ pub struct IfReport {
     pub promiscuous: bool,
     /// Counters summed over the workers.
     pub totals: IfTotals,
+    /// What the hardware says, where there is some and it was asked.
+    pub hardware: Option<HardwareState>,
     /// sFlow is on: its counters are reported.
     pub sflow: bool,
     /// Sampling rate 1-in-N, 0 = off. For the status only: each sample carries its own.

@@ -28,6 +28,7 @@ mod memif;
 mod report;
 mod rig;
 mod sflow;
+mod sflow_world;
 mod stats;
 mod vpp;
 mod yardstick;

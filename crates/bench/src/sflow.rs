@@ -26,6 +26,7 @@ use parshall_sflow_wire::{Datagram, Tracker};
 use serde::Serialize;
 
 use crate::report::short;
+use crate::sflow_world::{BYTES, Known, World};
 use crate::{Bar, BenchError, Report, Table};
 
 /// Samples a second that a collector must get.
@@ -55,6 +56,10 @@ pub struct SflowArgs {
     /// Header bytes vary from sample to sample, up to the number given: no two datagrams have one length.
     #[arg(long)]
     pub mixed: bool,
+    /// Samples are of packets to all of the Internet, and the agent looks up for each of them the route and the BGP paths
+    /// to both ends in full tables.
+    #[arg(long)]
+    pub internet: bool,
 }
 
 /// What was measured, for machines.
@@ -85,6 +90,9 @@ struct Figures {
     receiver_ns_per_sample: f64,
     /// Processors that the agent's thread uses when no sample comes.
     agent_idle_cpu: f64,
+    /// BGP routes that the agent knows, and the seconds that reading them took.
+    bgp_routes: usize,
+    bgp_load_seconds: f64,
     workers: u32,
     rate: u64,
     header_bytes: u16,
@@ -106,12 +114,12 @@ struct Dropped {
 }
 
 /// What workers and agent share: the counters that a router would keep by interface.
-struct Ports(Vec<Port>);
+pub(crate) struct Ports(Vec<Port>);
 
 /// One worker's interface. A line of its own: two workers must not write the same one.
 #[derive(Default)]
 #[repr(align(128))]
-struct Port {
+pub(crate) struct Port {
     pool: AtomicU64,
     taken: AtomicU64,
     drops: AtomicU64,
@@ -147,6 +155,14 @@ impl Router for Ports {
     }
 }
 
+/// What workers are to do.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    args: &'a SflowArgs,
+    /// First bytes of packets to take samples of; none = whatever.
+    frames: &'a [[u8; BYTES]],
+}
+
 /// Runs the bench.
 ///
 /// # Errors
@@ -161,18 +177,35 @@ pub fn measure(args: &SflowArgs) -> Result<Report, BenchError> {
     let ports = Arc::new(Ports((0..args.workers).map(|_| Port::default()).collect()));
     let (producers, consumers): (Vec<_>, Vec<_>) =
         (0..args.workers).map(|_| ring::<SampleSlot>(RING)).unzip();
-    let agent = agent(address, ports.clone(), consumers, workers_on)?;
+    let world = match args.internet {
+        true => Some(World::new(args.workers)?),
+        false => None,
+    };
+    let router: Arc<dyn Router> = match &world {
+        Some(w) => Arc::new(Known {
+            ports: ports.clone(),
+            view: w.view(),
+        }),
+        None => ports.clone(),
+    };
+    let agent = agent(address, router, consumers, workers_on)?;
     let done = AtomicBool::new(false);
     let mut figures = Figures {
         workers: args.workers,
         rate: args.rate,
         header_bytes: args.header_bytes,
         agent_idle_cpu: idle_cpu(),
+        bgp_routes: world.as_ref().map_or(0, |w| w.routes),
+        bgp_load_seconds: world.as_ref().map_or(0.0, |w| w.load_seconds),
         ..Figures::default()
+    };
+    let work = Work {
+        args,
+        frames: world.as_ref().map_or(&[], World::frames),
     };
     let (status, got) = thread::scope(|s| {
         let receiving = s.spawn(|| receive(receiver, workers_on, &done));
-        let status = send(args, &ports, producers, agent, workers_on, &mut figures);
+        let status = send(work, &ports, producers, agent, workers_on, &mut figures);
         // What the agent sent last is in the socket by now; the receiver empties it before it looks at this.
         done.store(true, Ordering::Release);
         (status, receiving.join())
@@ -194,7 +227,7 @@ fn receiver() -> Result<UdpReceiver, BenchError> {
 
 fn agent(
     to: SocketAddr,
-    ports: Arc<Ports>,
+    router: Arc<dyn Router>,
     rings: Vec<Consumer<SampleSlot>>,
     off: &[usize],
 ) -> Result<AgentThread, BenchError> {
@@ -206,7 +239,7 @@ fn agent(
     // A thread starts on the CPUs of the one that makes it.
     let start = || {
         let _ = affinity::keep_off(off);
-        AgentThread::spawn(config, ports, rings).map_err(|e| BenchError::of("agent", e))
+        AgentThread::spawn(config, router, rings).map_err(|e| BenchError::of("agent", e))
     };
     thread::scope(|s| s.spawn(start).join())
         .map_err(|_| BenchError("the agent did not start".into()))?
@@ -223,7 +256,7 @@ fn idle_cpu() -> f64 {
 
 /// Lets the workers work for the time wanted, and the agent send what is left; its last status.
 fn send(
-    args: &SflowArgs,
+    todo: Work<'_>,
     ports: &Ports,
     producers: Vec<Producer<SampleSlot>>,
     agent: AgentThread,
@@ -239,10 +272,10 @@ fn send(
             s.spawn(move || {
                 // Where pinning is not allowed the figures are worth less, but are figures.
                 let _ = cpus.first().map(|c| affinity::pin(*c));
-                work(p, port, rx_if, args, stop);
+                work(p, port, rx_if, todo, stop);
             });
         }
-        thread::sleep(Duration::from_secs(args.seconds));
+        thread::sleep(Duration::from_secs(todo.args.seconds));
         stop.store(true, Ordering::Relaxed);
     });
     figures.seconds = start.elapsed().as_secs_f64();
@@ -282,7 +315,8 @@ impl Pace {
 }
 
 /// Takes samples until told to stop: in frames, at the rate given, losing what finds no room as a router does.
-fn work(mut p: Producer<SampleSlot>, port: &Port, rx_if: u32, args: &SflowArgs, stop: &AtomicBool) {
+fn work(mut p: Producer<SampleSlot>, port: &Port, rx_if: u32, todo: Work<'_>, stop: &AtomicBool) {
+    let args = todo.args;
     let mut pace = Pace {
         rate: args.rate / u64::from(args.workers),
         missed: 0,
@@ -300,7 +334,7 @@ fn work(mut p: Producer<SampleSlot>, port: &Port, rx_if: u32, args: &SflowArgs, 
             if args.rate == 0 && !p.has_room() {
                 break;
             }
-            drops += u64::from(!p.write(|s| fill(s, rx_if, taken, args)));
+            drops += u64::from(!p.write(|s| fill(s, rx_if, taken, todo)));
             taken += 1;
         }
         port.pool
@@ -316,7 +350,8 @@ fn work(mut p: Producer<SampleSlot>, port: &Port, rx_if: u32, args: &SflowArgs, 
 }
 
 #[inline]
-fn fill(slot: &mut SampleSlot, rx_if: u32, id: u64, args: &SflowArgs) {
+fn fill(slot: &mut SampleSlot, rx_if: u32, id: u64, todo: Work<'_>) {
+    let args = todo.args;
     let most = args.header_bytes;
     let len = if args.mixed {
         (id.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u16 % (most + 1)
@@ -325,7 +360,11 @@ fn fill(slot: &mut SampleSlot, rx_if: u32, id: u64, args: &SflowArgs) {
     };
     (slot.rx_if, slot.tx_if, slot.rate) = (rx_if, u32::MAX, 100);
     (slot.frame_len, slot.header_len) = (1500, len);
-    slot.header[..usize::from(len)].fill(id as u8);
+    let header = &mut slot.header[..usize::from(len)];
+    match todo.frames.get(id as usize % todo.frames.len().max(1)) {
+        Some(f) => header.copy_from_slice(&f[..usize::from(len)]),
+        None => header.fill(id as u8),
+    }
 }
 
 /// Name of the receiver's thread.
@@ -502,6 +541,7 @@ mod tests {
             workers: 3,
             header_bytes: 128,
             mixed: true,
+            internet: false,
         });
         assert_eq!(json["unaccounted"], 0, "{json}");
         let n = |key: &str| json[key].as_u64().unwrap();

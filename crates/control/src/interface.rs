@@ -3,9 +3,10 @@
 //! Pure bookkeeping: what an interface is and has been told. Making it so is the router's business.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use parshall_counters::IfTotals;
-use parshall_device::Device;
+use parshall_device::{Device, Hardware};
 use parshall_drivers::pg::PgHandle;
 use parshall_graph::RxMode;
 use parshall_nodes::{IfAddresses, IfTable, IfView, if_flags};
@@ -48,6 +49,8 @@ pub struct Interface {
     pub instance: u32,
     /// The device; `None` for local0.
     pub device: Option<Box<dyn Device>>,
+    /// The hardware behind it, where it can be asked.
+    pub hardware: Option<Arc<dyn Hardware>>,
     /// Controls of a generator.
     pub pg: Option<PgHandle>,
     /// Administratively up.
@@ -101,6 +104,7 @@ impl Interface {
             spec: None,
             instance: 0,
             device: None,
+            hardware: None,
             pg: None,
             up: false,
             link: false,

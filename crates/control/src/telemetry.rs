@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use nix::time::{ClockId, clock_gettime};
 use parshall_agent::elect::Candidate;
-use parshall_agent::{IfReport, Passage, Records, Resolution, RouteInfo, Sampled};
+use parshall_agent::{HardwareWatch, IfReport, Passage, Records, Resolution, RouteInfo, Sampled};
 use parshall_buffer::Pool;
 use parshall_counters::{DropReason, IfTotals, WorkerCounters};
-use parshall_device::{DeviceInfo, Duplex};
+use parshall_device::{DeviceInfo, Duplex, Hardware};
 use parshall_graph::Graph;
 use parshall_nodes::Shared;
 use parshall_sample::Direction;
@@ -47,6 +47,7 @@ pub struct Port {
     tables: [u32; 2],
     addresses: Vec<IpAddr>,
     loopback: bool,
+    hardware: Option<Arc<dyn Hardware>>,
 }
 
 /// What the agent is to see of an interface.
@@ -72,6 +73,7 @@ pub fn port(i: &Interface, rate: u32, forwarding: &Forwarding) -> Port {
         tables: [table(Family::Ip4), table(Family::Ip6)],
         addresses: i.addresses.iter().map(|a| a.0).collect(),
         loopback: info.is_some_and(|d| d.kind == "Loopback"),
+        hardware: i.hardware.clone(),
     }
 }
 
@@ -104,6 +106,7 @@ pub struct View {
     scratch: Mutex<Option<Pool>>,
     /// BGP routes of others.
     pub(crate) bgp: Arc<BgpShared>,
+    hardware: HardwareWatch,
 }
 
 impl View {
@@ -117,11 +120,15 @@ impl View {
             generation: AtomicU64::new(0),
             scratch: Mutex::default(),
             bgp: Arc::default(),
+            hardware: HardwareWatch::default(),
         }
     }
 
     /// Replaces the interfaces.
     pub fn publish(&self, mut ports: Vec<Port>) {
+        let reported = ports.iter().filter(|p| p.sflow);
+        let watched = reported.filter_map(|p| Some((p.index, p.hardware.clone()?)));
+        self.hardware.watch(watched.collect());
         ports.sort_unstable_by_key(|p| p.index);
         let who = |p: &Port| (p.index, p.if_index, p.incarnation);
         let same = self.ports().iter().map(who).eq(ports.iter().map(who));
@@ -160,6 +167,7 @@ impl parshall_agent::Router for View {
                 link_up: p.link_up,
                 promiscuous: p.promiscuous,
                 totals: self.totals(p),
+                hardware: self.hardware.state(p.index),
                 sflow: p.sflow,
                 rate: p.rate,
             })

@@ -179,9 +179,8 @@ fn captured(path: &Path) -> Vec<Frame> {
 }
 
 fn run(r: &mut Router, line: &str) {
-    match r.execute(line, false) {
-        Reply::Error(e) => panic!("{line}: {e}"),
-        _ => {}
+    if let Reply::Error(e) = r.execute(line, false) {
+        panic!("{line}: {e}");
     }
 }
 
@@ -193,8 +192,16 @@ struct Told {
     switch: Option<ExtendedSwitch>,
     /// Next hop, labels in, labels out.
     mpls: Option<(Address, Vec<u32>, Vec<u32>)>,
-    /// AS of the source, path, communities.
-    gateway: Option<(u32, u32, Vec<u32>, Vec<u32>, Address)>,
+    gateway: Option<Gateway>,
+}
+
+#[derive(Clone, Debug)]
+struct Gateway {
+    router_as: u32,
+    src_as: u32,
+    path: Vec<u32>,
+    communities: Vec<u32>,
+    next_hop: Address,
 }
 
 fn read_samples(bytes: &[u8], all: &mut BTreeMap<u16, Told>) {
@@ -216,9 +223,13 @@ fn read_samples(bytes: &[u8], all: &mut BTreeMap<u16, Told>) {
                     told.mpls = Some((m.next_hop, stacks.0, stacks.1));
                 }
                 FlowRecord::Gateway(g) => {
-                    let path = g.dst_as_path.iter().flat_map(|s| s.asns.iter()).collect();
-                    let communities = g.communities.iter().collect();
-                    told.gateway = Some((g.router_as, g.src_as, path, communities, g.next_hop));
+                    told.gateway = Some(Gateway {
+                        router_as: g.router_as,
+                        src_as: g.src_as,
+                        path: g.dst_as_path.iter().flat_map(|s| s.asns.iter()).collect(),
+                        communities: g.communities.iter().collect(),
+                        next_hop: g.next_hop,
+                    });
                 }
                 FlowRecord::RawHeader(h) => id = read_frame(h.header).map(|f| f.id),
                 other => panic!("{other:?}"),
@@ -280,7 +291,13 @@ fn through(frames: &[Vec<u8>], more: &str) -> (BTreeMap<u16, Told>, BTreeMap<u16
         }
         let late = start.elapsed() > Duration::from_secs(30);
         let mut state = || r.execute("show sflow", false);
-        assert!(!late, "{} of {} samples came: {:?}", told.len(), frames.len(), state());
+        assert!(
+            !late,
+            "{} of {} samples came: {:?}",
+            told.len(),
+            frames.len(),
+            state()
+        );
     }
     for p in ["pg1", "pg2"] {
         run(&mut r, &format!("packet-generator capture {p} disable"));
@@ -389,36 +406,34 @@ fn samples_tell_the_as_path_that_a_feed_knows() {
         let at = 14 + 4 * came.labels.len();
         let ip = &bytes[at..];
         let four = ip[0] >> 4 == 4;
-        let Some((own, src, path, communities, hop)) = &said.gateway else {
+        let Some(g) = &said.gateway else {
             // Nothing is known of it, it did not leave, or it was switched by its labels.
             seen[0] += 1;
             continue;
         };
         assert!(said.router.is_some(), "{}", came.id);
-        assert_eq!(*own, 65_000);
+        assert_eq!(g.router_as, 65_000);
         // The source is in this router's own AS, or not known.
-        assert_eq!(*src, if four { 65_000 } else { 0 });
+        assert_eq!(g.src_as, if four { 65_000 } else { 0 });
         let dst = &ip[if four { 16 } else { 24 }..];
         match dst {
             [20, 9, ..] => {
-                assert_eq!(path, &[65_009, 1, 2]);
+                assert_eq!(g.path, [65_009, 1, 2]);
                 seen[1] += 1;
             }
             [20, ..] => {
-                assert_eq!(path, &[65_001, 65_002, 65_003]);
-                assert_eq!(communities, &[65_001 << 16 | 7, 0xFFFF_FF01]);
-                assert_eq!(hop.to_string(), "10.1.0.2");
+                assert_eq!(g.path, [65_001, 65_002, 65_003]);
+                assert_eq!(g.communities, [65_001 << 16 | 7, 0xFFFF_FF01]);
+                assert_eq!(g.next_hop.to_string(), "10.1.0.2");
                 seen[2] += 1;
             }
             [0x20, 0x01, 0x0D, 0xB8, 0, 5, ..] => {
-                assert_eq!(
-                    (path.as_slice(), hop.to_string().as_str()),
-                    (&[4_200_000_001][..], "2001:db8:1::2")
-                );
+                assert_eq!(g.path, [4_200_000_001]);
+                assert_eq!(g.next_hop.to_string(), "2001:db8:1::2");
                 seen[3] += 1;
             }
             // The route to the destination is not known, the one to the source is.
-            _ => assert!(path.is_empty() && communities.is_empty()),
+            _ => assert!(g.path.is_empty() && g.communities.is_empty()),
         }
     }
     assert!(seen.iter().all(|n| *n >= 16), "{seen:?}");

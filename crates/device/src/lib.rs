@@ -20,11 +20,16 @@
 //!   given. (VPP takes a spin lock on a shared queue instead; there a worker that is descheduled inside it
 //!   stops the others, and a queue that keeps buffers would have to know whose they are.)
 
+mod hardware;
+
 use std::any::Any;
 use std::fmt;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame, Pool};
+
+pub use hardware::{Hardware, HardwareState, MacErrors};
 
 /// What one [`RxQueue::poll`] brought in besides the packets themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,6 +199,11 @@ pub trait Device: Send {
     /// # Errors
     /// When the system refuses.
     fn set_promiscuous(&mut self, on: bool) -> Result<(), DeviceError>;
+
+    /// The hardware behind it, where there is some that can be asked. What it gives lives on its own.
+    fn hardware(&self) -> Option<Arc<dyn Hardware>> {
+        None
+    }
 
     /// The device itself, for a `show` command of its kind that asks for more than [`info`](Self::info)
     /// says; `None` where there is no such command.

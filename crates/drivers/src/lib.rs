@@ -3,6 +3,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+mod host;
 pub mod loopback;
 pub mod memif;
 pub mod pcap;

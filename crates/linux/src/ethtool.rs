@@ -124,7 +124,7 @@ pub struct Channels {
 
 impl Net {
     /// Runs one ethtool command on `dev`; `data` starts with the command and takes the answer.
-    fn ethtool(&self, dev: &str, data: &mut [u8], tried: &str) -> Result<()> {
+    pub(crate) fn ethtool(&self, dev: &str, data: &mut [u8], tried: &str) -> Result<()> {
         let object = format!("interface \"{dev}\"");
         if dev.len() >= libc::IFNAMSIZ {
             return Err(Error::os(tried, object, Errno::ENODEV));

@@ -30,6 +30,7 @@ mod netns;
 mod prefix;
 pub mod priority;
 mod route;
+mod statistics;
 mod sysctl;
 mod tie;
 pub mod udp;
@@ -43,6 +44,7 @@ pub use link::{LinkInfo, Oper, VethEnd};
 pub use netns::{NetNs, NsId, ScopedNetNs};
 pub use prefix::IpPrefix;
 pub use route::Route;
+pub use statistics::LinkErrors;
 pub use tie::{Tie, tie_to_device};
 
 use netlink::Socket;

@@ -11,8 +11,10 @@ mod read;
 use parshall_sflow_wire::CounterRecord;
 use parshall_sflow_wire::record::{
     Adapter, AppResources, HostAdapters, HostCpu, HostDescr, HostDisk, HostIcmp, HostIp,
-    HostMemory, HostNetIo, HostTcp, HostUdp, List, Mac, Percent, Uuid,
+    HostMemory, HostNetIo, HostTcp, HostUdp, List, Mac, Percent, Processor, Uuid,
 };
+
+use crate::records::{RecordKind, Records};
 
 pub use read::ProcReader;
 
@@ -20,6 +22,9 @@ pub use read::ProcReader;
 pub trait HostSource: Send {
     /// Reads them now. Must not wait for anything slower than the kernel's own memory.
     fn read(&mut self) -> HostReport;
+
+    /// Looks at what is told over a time: called every five seconds, at `now` (ns, monotonic).
+    fn look(&mut self, _now: u64) {}
 }
 
 /// Most adapters reported, as hsflowd does.
@@ -54,6 +59,8 @@ pub struct HostReport {
     pub tcp: HostTcp,
     /// Record 2010.
     pub udp: HostUdp,
+    /// Record 1001.
+    pub processor: Processor,
     /// Record 2203, about this process.
     pub app: AppResources,
 }
@@ -87,6 +94,13 @@ impl Default for HostReport {
             icmp: parse::snmp_icmp(""),
             tcp: parse::snmp_tcp(""),
             udp: parse::snmp_udp(""),
+            processor: Processor {
+                cpu_5s: Percent(None),
+                cpu_1m: Percent(None),
+                cpu_5m: Percent(None),
+                total_memory: 0,
+                free_memory: 0,
+            },
             app: AppResources {
                 user_ms: NO32,
                 system_ms: NO32,
@@ -155,9 +169,9 @@ fn unknown_disk() -> HostDisk {
 }
 
 impl HostReport {
-    /// Hands the records to `f` in the order hsflowd puts them on the wire: the process's first, then the adapters, the
-    /// protocol counters and the machine's resources, its description last.
-    pub fn with_records<R>(&self, f: impl FnOnce(&[CounterRecord<'_>]) -> R) -> R {
+    /// Hands those of the records that are wanted to `f` in the order hsflowd puts them on the wire: the process's first,
+    /// then the adapters, the protocol counters and the machine's resources, its description last.
+    pub fn with_records<R>(&self, wanted: Records, f: impl FnOnce(&[CounterRecord<'_>]) -> R) -> R {
         // An `Adapter` borrows its list of addresses, and the list of adapters borrows them.
         let macs: Vec<[Mac; 1]> = self
             .adapters
@@ -174,8 +188,9 @@ impl HostReport {
                 macs: List::new(m),
             })
             .collect();
-        f(&[
+        let all = [
             CounterRecord::AppResources(self.app),
+            CounterRecord::Processor(self.processor),
             CounterRecord::HostAdapters(HostAdapters {
                 adapters: List::new(&adapters),
             }),
@@ -188,7 +203,15 @@ impl HostReport {
             CounterRecord::HostCpu(self.cpu),
             CounterRecord::HostNetIo(self.net),
             CounterRecord::HostDescr(self.descr()),
-        ])
+        ];
+        let kind = |r: &CounterRecord<'_>| match r {
+            CounterRecord::AppResources(_) => RecordKind::App,
+            CounterRecord::Processor(_) => RecordKind::Processor,
+            _ => RecordKind::Host,
+        };
+        let some: Vec<CounterRecord<'_>> =
+            all.into_iter().filter(|r| wanted.has(kind(r))).collect();
+        f(&some)
     }
 
     fn descr(&self) -> HostDescr<'_> {
@@ -223,7 +246,9 @@ mod tests {
             source: DataSource::HOST,
         };
         report
-            .with_records(|r| b.try_push(&SampleToSend::Counters(head, r)))
+            .with_records(Records::default(), |r| {
+                b.try_push(&SampleToSend::Counters(head, r))
+            })
             .unwrap();
         let bytes = b.finish();
         let d = Datagram::parse(bytes).unwrap();
@@ -241,7 +266,7 @@ mod tests {
     #[test]
     fn the_wire_order_is_hsflowds() {
         let want = [
-            2203, 2001, 2010, 2009, 2008, 2007, 2005, 2004, 2003, 2006, 2000,
+            2203, 1001, 2001, 2010, 2009, 2008, 2007, 2005, 2004, 2003, 2006, 2000,
         ];
         assert_eq!(tags(&HostReport::default()).1, want);
     }
@@ -255,7 +280,7 @@ mod tests {
             ..HostReport::default()
         };
         let (len, tags) = tags(&report);
-        assert_eq!(tags.len(), 11);
+        assert_eq!(tags.len(), 12);
         assert!(len <= 1396, "{len}");
     }
 

@@ -68,6 +68,40 @@ pub fn stat(text: &str, hz: u64, cpu: &mut HostCpu) {
     }
 }
 
+/// What all processors together have spent their time with since the start, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// With work.
+    pub busy: u64,
+    /// With work or without.
+    pub all: u64,
+}
+
+impl CpuTimes {
+    /// The share of work since `earlier`, in hundredths of a percent; nothing when no time has passed.
+    pub fn busy_since(&self, earlier: &CpuTimes) -> Option<u32> {
+        let all = self.all.checked_sub(earlier.all).filter(|n| *n > 0)?;
+        let busy = self.busy.saturating_sub(earlier.busy).min(all);
+        u32::try_from(u128::from(busy) * 10_000 / u128::from(all)).ok()
+    }
+}
+
+/// The first line of `/proc/stat`: all processors. Idle are the fourth and the fifth time (waiting for a disk is idleness);
+/// those of guests are in the first two already.
+pub fn cpu_times(text: &str) -> Option<CpuTimes> {
+    let mut words = text.lines().next()?.split_ascii_whitespace();
+    (words.next()? == "cpu").then_some(())?;
+    let times: Vec<u64> = words.take(8).map_while(|w| w.parse().ok()).collect();
+    let all = times.iter().fold(0u64, |s, t| s.wrapping_add(*t));
+    let idle = times
+        .get(3)?
+        .wrapping_add(times.get(4).copied().unwrap_or(0));
+    Some(CpuTimes {
+        busy: all.wrapping_sub(idle),
+        all,
+    })
+}
+
 /// `/proc/uptime`, in seconds.
 pub fn uptime(text: &str, cpu: &mut HostCpu) {
     if let Some(s) = number::<f64>(text.split_ascii_whitespace().next()) {
@@ -435,6 +469,25 @@ pub fn machine_type(arch: &str) -> u32 {
 mod tests {
     use super::super::HostReport;
     use super::*;
+
+    #[test]
+    fn work_is_what_is_not_idleness() {
+        let a = cpu_times("cpu  100 10 50 800 40 0 0 0 70 0\ncpu0 1 2 3\n").unwrap();
+        assert_eq!(
+            a,
+            CpuTimes {
+                busy: 160,
+                all: 1000
+            }
+        );
+        let b = cpu_times("cpu  150 10 50 850 40 0 0 0 70 0\n").unwrap();
+        assert_eq!(b.busy_since(&a), Some(5000));
+        assert_eq!((a.busy_since(&a), a.busy_since(&b)), (None, None));
+        assert_eq!(
+            (cpu_times(""), cpu_times("cpu 1 2"), cpu_times("intr 1")),
+            (None, None, None)
+        );
+    }
 
     #[test]
     fn cpu_comes_from_five_files() {

@@ -1,23 +1,37 @@
 //! Opens the files of `/proc` and `/sys` and hands their text to [`parse`](super::parse).
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
 use nix::unistd::{SysconfVar, sysconf};
-use parshall_sflow_wire::record::{AppResources, HostDisk, Mac, Percent};
+use parshall_sflow_wire::record::{AppResources, HostDisk, Mac, Percent, Processor};
 
 use super::{HostReport, HostSource, MAX_ADAPTERS, parse};
 
 /// Most bytes read of one file. `/proc/stat` grows with processors and interrupts; the wanted lines come early.
 const MAX_FILE: u64 = 512 * 1024;
+const SECOND: u64 = 1_000_000_000;
 
 /// Reads the running kernel's files.
 pub struct ProcReader {
     root: PathBuf,
     hz: u64,
+    /// Looks at the processors' times, the newest last.
+    looks: VecDeque<Look>,
 }
+
+/// A look at the processors' times.
+struct Look {
+    /// When, in ns.
+    at: u64,
+    times: parse::CpuTimes,
+}
+
+/// Looks kept: five minutes of them, and one more to reckon from.
+const MAX_LOOKS: usize = 61;
 
 impl Default for ProcReader {
     fn default() -> Self {
@@ -40,6 +54,7 @@ impl ProcReader {
         ProcReader {
             root: root.into(),
             hz: hz.unwrap_or(100),
+            looks: VecDeque::new(),
         }
     }
 
@@ -127,6 +142,20 @@ impl ProcReader {
         d.part_max_used = Percent(fullest);
     }
 
+    /// How busy the processors were over the last `seconds`; unknown when there was no look then.
+    fn busy(&self, seconds: u64) -> Percent {
+        let Some(last) = self.looks.back() else {
+            return Percent(None);
+        };
+        // A look may be late by as much as half a period.
+        let ago = |l: &&Look| {
+            let ago = last.at.saturating_sub(l.at);
+            ago.abs_diff(seconds * SECOND) <= SECOND * 5 / 2
+        };
+        let then = self.looks.iter().find(ago);
+        Percent(then.and_then(|l| last.times.busy_since(&l.times)))
+    }
+
     fn app(&self, a: &mut AppResources, total_memory: u64) {
         if let Some((user, system)) = parse::process_times(&self.text("proc/self/stat"), self.hz) {
             (a.user_ms, a.system_ms) = (user, system);
@@ -171,9 +200,26 @@ impl HostSource for ProcReader {
         r.icmp = parse::snmp_icmp(&snmp);
         r.tcp = parse::snmp_tcp(&snmp);
         r.udp = parse::snmp_udp(&snmp);
+        r.processor = Processor {
+            cpu_5s: self.busy(5),
+            cpu_1m: self.busy(60),
+            cpu_5m: self.busy(300),
+            total_memory: r.memory.total,
+            free_memory: r.memory.free,
+        };
         let total = r.memory.total;
         self.app(&mut r.app, total);
         r
+    }
+
+    fn look(&mut self, now: u64) {
+        // The first line is what is wanted; the file may be long.
+        if let Some(times) = parse::cpu_times(&self.text_up_to("proc/stat", 4096)) {
+            if self.looks.len() == MAX_LOOKS {
+                self.looks.pop_front();
+            }
+            self.looks.push_back(Look { at: now, times });
+        }
     }
 }
 
@@ -189,6 +235,30 @@ mod tests {
         assert!(r.memory.total > 0 && r.memory.free < r.memory.total);
         assert_ne!(r.tcp.in_segs, u32::MAX);
         assert!(r.app.fd_open > 0 && r.app.mem_used > 0);
+    }
+
+    #[test]
+    fn load_is_told_over_the_time_that_was_looked_at() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("proc")).unwrap();
+        let mut r = ProcReader::at(root.path());
+        let shares = |r: &mut ProcReader| {
+            let p = r.read().processor;
+            [p.cpu_5s.0, p.cpu_1m.0, p.cpu_5m.0]
+        };
+        assert_eq!(shares(&mut r), [None; 3]);
+        // Idle for five minutes, then half a minute of work, by turns of five seconds and a little more.
+        for n in 0..80u64 {
+            let busy = n.saturating_sub(74) * 100;
+            let text = format!("cpu  {busy} 0 0 {} 0 0 0 0\n", n * 100 - busy);
+            fs::write(root.path().join("proc/stat"), text).unwrap();
+            r.look(n * (5 * SECOND + 1_000_000));
+            if n == 1 {
+                assert_eq!(shares(&mut r), [Some(0), None, None]);
+            }
+        }
+        assert_eq!(shares(&mut r), [Some(10_000), Some(4166), Some(833)]);
+        assert_eq!(r.looks.len(), MAX_LOOKS);
     }
 
     #[test]

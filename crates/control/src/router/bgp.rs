@@ -1,10 +1,18 @@
 //! BGP feeds and the table they fill: for telemetry alone, nothing is forwarded by it.
 
+use std::sync::Arc;
+
 use super::Router;
 use crate::bgp::{Bgp, FeedSpec, FeedState};
 use crate::error::{Error, Result};
+use crate::telemetry::View;
 
 impl Router {
+    /// The router as the agent sees it.
+    pub fn view(&self) -> Arc<View> {
+        self.sflow.view.clone()
+    }
+
     /// The feeds and their table.
     pub fn bgp(&self) -> &Bgp {
         &self.bgp

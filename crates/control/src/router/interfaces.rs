@@ -70,6 +70,7 @@ impl Router {
             index,
             name: name.clone(),
             instance,
+            hardware: device.hardware(),
             device: Some(device),
             pg: made.pg,
             link: info.link_up,
@@ -236,6 +237,7 @@ impl Router {
             .tell_all(|_| WorkerCommand::RemoveInterface { if_index: index });
         let settled = self.engine.settle();
         interface.device = None;
+        interface.hardware = None;
         settled
     }
 

@@ -31,9 +31,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use parshall_device::{Device, DeviceError, DeviceInfo, Duplex, Queues};
+use parshall_device::{Device, DeviceError, DeviceInfo, Duplex, Hardware, Queues};
 use parshall_linux::{LinkInfo, Net, NetNs, Offload};
 
+use crate::host::HostHardware;
 use rx::PacketRx;
 use tx::PacketTx;
 
@@ -209,6 +210,12 @@ impl Device for AfPacket {
                 self.ns.label()
             ),
         }
+    }
+
+    fn hardware(&self) -> Option<Arc<dyn Hardware>> {
+        // A namespace that cannot be entered any more says nothing.
+        let net = Net::in_ns(&self.ns).ok()?;
+        Some(Arc::new(HostHardware::new(net, &self.config.host_if)))
     }
 
     fn queues(&mut self, if_index: u32, workers: usize) -> Result<Queues, DeviceError> {

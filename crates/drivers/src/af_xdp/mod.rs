@@ -37,11 +37,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use parshall_device::{Device, DeviceError, DeviceInfo, Duplex, Queues};
+use parshall_device::{Device, DeviceError, DeviceInfo, Duplex, Hardware, Queues};
 use parshall_linux::{Channels, LinkInfo, Net, NetNs, Offload};
 
 pub use parshall_linux::bpf::XdpMode;
 
+use crate::host::HostHardware;
 use program::Attached;
 use rx::{TAGS, XdpRx};
 use socket::{Failure, Opened, Plan, Step, Tie, Xsk};
@@ -596,6 +597,12 @@ impl Device for AfXdp {
     fn set_promiscuous(&mut self, on: bool) -> Result<(), DeviceError> {
         self.promiscuous = on;
         self.apply_ownership()
+    }
+
+    fn hardware(&self) -> Option<Arc<dyn Hardware>> {
+        // A namespace that cannot be entered any more says nothing.
+        let net = self.place.run(Net::here).ok()?.ok()?;
+        Some(Arc::new(HostHardware::new(net, &self.config.host_if)))
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
