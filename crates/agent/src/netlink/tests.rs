@@ -98,7 +98,10 @@ fn a_sample_carries_what_the_slot_knows() {
     };
     slot.header[..20].copy_from_slice(&[7; 20]);
     n.sample(0, &NetlinkSample::new(&slot, (11, 12), Some(99)));
-    n.sample(0, &NetlinkSample::new(&SampleSlot::default(), (1, 0), Some(99)));
+    n.sample(
+        0,
+        &NetlinkSample::new(&SampleSlot::default(), (1, 0), Some(99)),
+    );
     n.flush(0);
     let sent = only(Which::Psample, kernel.take());
     let read = |m: &'static [u8]| psample::decode(read_messages(m).next().unwrap().body).unwrap();
