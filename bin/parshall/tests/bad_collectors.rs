@@ -3,10 +3,8 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
-use support::{Netns, Process, Router, parshall};
+use support::{Netns, Process, Router, parshall, until};
 
 /// Packets of each of the two streams.
 const PACKETS: u64 = 60_000;
@@ -154,14 +152,6 @@ fn deaf(ns: &Netns, dir: &tempfile::TempDir) -> Process {
     let p = ns.spawn(&format!("python3 {}", program.display()));
     ns.await_port(DEAF);
     p
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "{what}: not within a minute");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn number(v: &Value, key: &str) -> u64 {

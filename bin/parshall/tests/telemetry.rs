@@ -5,34 +5,14 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Netns, Router, connect, host, must, parshall, router_port};
+use support::{Router, TwoHosts, must, parshall};
 
 /// Sampling rate of the test: high, so that a short run has many samples.
 const RATE: u64 = 50;
 
 #[test]
 fn samples_and_counters_are_right_and_well_formed() {
-    let (a, b, r) = (Netns::new("a"), Netns::new("b"), Netns::new("r"));
-    connect(&a, "eth0", &r, "left");
-    connect(&b, "eth0", &r, "right");
-    router_port(&r, "left");
-    router_port(&r, "right");
-    host(
-        &a,
-        "eth0",
-        "10.0.1.2/24",
-        "2001:db8:1::2/64",
-        "10.0.1.1",
-        "2001:db8:1::1",
-    );
-    host(
-        &b,
-        "eth0",
-        "10.0.2.2/24",
-        "2001:db8:2::2/64",
-        "10.0.2.1",
-        "2001:db8:2::1",
-    );
+    let TwoHosts { a, b: _b, r } = TwoHosts::new();
     let router = Router::start(
         &r,
         &[

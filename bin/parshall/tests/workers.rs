@@ -3,40 +3,16 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use support::{Netns, Router, TwoHosts, until};
 
-use support::{Netns, Router, connect, host, router_port};
-
-/// Host A - router with two workers - host B.
+/// A router with two workers between two hosts.
 struct TwoWorkers {
-    a: Netns,
-    b: Netns,
-    _r: Netns,
+    hosts: TwoHosts,
     router: Router,
 }
 
 fn two_workers() -> TwoWorkers {
-    let (a, b, r) = (Netns::new("a"), Netns::new("b"), Netns::new("r"));
-    connect(&a, "eth0", &r, "left");
-    connect(&b, "eth0", &r, "right");
-    router_port(&r, "left");
-    router_port(&r, "right");
-    host(
-        &a,
-        "eth0",
-        "10.0.1.2/24",
-        "2001:db8:1::2/64",
-        "10.0.1.1",
-        "2001:db8:1::1",
-    );
-    host(
-        &b,
-        "eth0",
-        "10.0.2.2/24",
-        "2001:db8:2::2/64",
-        "10.0.2.1",
-        "2001:db8:2::1",
-    );
+    let hosts = TwoHosts::new();
     let config = "
 workers: {count: 2, share-cpus: true}
 cli: {socket: SOCKET}
@@ -47,15 +23,11 @@ commands:
   - ip route add 198.51.100.0/24 via 10.0.2.2
   - ip route add 0.0.0.0/0 via 10.0.1.2
 ";
-    let router = Router::start_with(&r, config);
-    a.eventually("ping -c 1 -W 1 10.0.2.2", 10);
-    a.eventually("ping -c 1 -W 1 2001:db8:2::2", 10);
-    TwoWorkers {
-        a,
-        b,
-        _r: r,
-        router,
+    let router = Router::start_with(&hosts.r, config);
+    for to in ["10.0.2.2", "2001:db8:2::2"] {
+        hosts.a.eventually(&format!("ping -c 1 -W 1 {to}"), 10);
     }
+    TwoWorkers { hosts, router }
 }
 
 impl TwoWorkers {
@@ -91,27 +63,28 @@ fn send_flows(from: &Netns, to: &str, count: u32) {
     );
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(15);
-    while !done() {
-        assert!(Instant::now() < end, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn many_flows_reach_both_workers_and_counters_add_up() {
     let t = two_workers();
     let placed = t.router.json("show interface rx-placement");
     assert_eq!(placed.as_array().unwrap().len(), 4, "{placed}");
     // Nobody answers there, nothing else goes there: what is sent is all there is.
-    t.b.ip("route add blackhole 198.51.100.0/24");
+    t.hosts.b.ip("route add blackhole 198.51.100.0/24");
     t.router.ctl("clear interfaces");
     t.router.ctl("clear runtime");
-    let before = t.b.run("cat /sys/class/net/eth0/statistics/rx_packets");
+    let before = t
+        .hosts
+        .b
+        .run("cat /sys/class/net/eth0/statistics/rx_packets");
     let count = |text: &str| text.trim().parse::<u64>().unwrap();
-    send_flows(&t.a, "198.51.100.1", 2000);
-    let arrived = || count(&t.b.run("cat /sys/class/net/eth0/statistics/rx_packets"));
+    send_flows(&t.hosts.a, "198.51.100.1", 2000);
+    let arrived = || {
+        count(
+            &t.hosts
+                .b
+                .run("cat /sys/class/net/eth0/statistics/rx_packets"),
+        )
+    };
     until("2,000 datagrams", || arrived() >= count(&before) + 2000);
     let (rx, tx) = (
         t.counter("host-left", "rx_packets"),
@@ -129,10 +102,10 @@ fn many_flows_reach_both_workers_and_counters_add_up() {
     );
     let all = rx + t.counter("host-right", "rx_packets");
     assert_eq!(by_worker.iter().sum::<u64>(), all);
-    let _server = t.b.spawn("iperf3 -s");
-    t.a.eventually("iperf3 -c 10.0.2.2 -t 1", 10);
+    let _server = t.hosts.b.spawn("iperf3 -s");
+    t.hosts.a.eventually("iperf3 -c 10.0.2.2 -t 1", 10);
     for to in ["10.0.2.2", "2001:db8:2::2"] {
-        let tcp = t.a.run(&format!("iperf3 -c {to} -P 4 -t 2 -J"));
+        let tcp = t.hosts.a.run(&format!("iperf3 -c {to} -P 4 -t 2 -J"));
         let v: serde_json::Value = serde_json::from_str(&tcp).unwrap();
         let rate = v["end"]["sum_received"]["bits_per_second"]
             .as_f64()
@@ -155,10 +128,12 @@ fn many_flows_reach_both_workers_and_counters_add_up() {
 #[test]
 fn queues_move_under_traffic_and_no_datagram_is_lost() {
     let t = two_workers();
-    let _server = t.b.spawn("iperf3 -s");
-    t.a.eventually("iperf3 -c 10.0.2.2 -t 1", 10);
-    let client =
-        t.a.command("iperf3 -u -b 8M -l 200 -P 4 -c 10.0.2.2 -t 4 -J");
+    let _server = t.hosts.b.spawn("iperf3 -s");
+    t.hosts.a.eventually("iperf3 -c 10.0.2.2 -t 1", 10);
+    let client = t
+        .hosts
+        .a
+        .command("iperf3 -u -b 8M -l 200 -P 4 -c 10.0.2.2 -t 4 -J");
     let client = std::thread::spawn(move || {
         let mut client = client;
         client.output().unwrap()
@@ -202,18 +177,18 @@ fn a_link_that_goes_takes_its_routes_along_and_brings_them_back() {
         "{}",
         route("198.51.100.1")
     );
-    t.b.ip("link set eth0 down");
+    t.hosts.b.ip("link set eth0 down");
     // Now the default route has it, as have the hosts of the subnet itself.
     until("withdrawal", || {
         !route("198.51.100.1").contains("host-right")
     });
-    let (answered, out) = t.a.try_run("ping -c 1 -W 1 10.0.2.2");
+    let (answered, out) = t.hosts.a.try_run("ping -c 1 -W 1 10.0.2.2");
     assert!(!answered, "{out}");
     assert!(t.router.log().contains("host-right: link down"));
-    t.b.ip("link set eth0 up");
-    t.b.ip("route replace default via 10.0.2.1");
+    t.hosts.b.ip("link set eth0 up");
+    t.hosts.b.ip("route replace default via 10.0.2.1");
     until("return", || route("198.51.100.1").contains("host-right"));
-    t.a.eventually("ping -c 1 -W 1 10.0.2.2", 10);
+    t.hosts.a.eventually("ping -c 1 -W 1 10.0.2.2", 10);
     assert!(t.router.log().contains("host-right: link up"));
 }
 

@@ -197,6 +197,37 @@ pub fn host(ns: &Netns, interface: &str, v4: &str, v6: &str, via4: &str, via6: &
     ns.ip(&format!("-6 route add default via {via6}"));
 }
 
+/// Host A - router - host B: `eth0` of A leads to `left` of the router, `eth0` of B to `right`. The left link is 10.0.1.0/24 and
+/// 2001:db8:1::/64, the right one 10.0.2.0/24 and 2001:db8:2::/64; the router is to have .1 in each, the hosts have .2.
+pub struct TwoHosts {
+    /// Host A.
+    pub a: Netns,
+    /// Host B.
+    pub b: Netns,
+    /// Where the router is to run.
+    pub r: Netns,
+}
+
+impl TwoHosts {
+    /// Makes the namespaces, the links and the hosts' addresses and routes.
+    pub fn new() -> TwoHosts {
+        let (a, b, r) = (Netns::new("a"), Netns::new("b"), Netns::new("r"));
+        for (n, ns, port) in [(1, &a, "left"), (2, &b, "right")] {
+            connect(ns, "eth0", &r, port);
+            router_port(&r, port);
+            host(
+                ns,
+                "eth0",
+                &format!("10.0.{n}.2/24"),
+                &format!("2001:db8:{n}::2/64"),
+                &format!("10.0.{n}.1"),
+                &format!("2001:db8:{n}::1"),
+            );
+        }
+        TwoHosts { a, b, r }
+    }
+}
+
 /// A Parshall process.
 pub struct Router {
     child: Child,
@@ -366,6 +397,15 @@ pub fn assert_answered(ping: &str) {
     let (sent, received) = (number(" packets transmitted"), number(" received"));
     let enough = sent.zip(received).is_some_and(|(s, r)| r + 1 >= s && r > 0);
     assert!(enough, "{sent:?} sent, {received:?} received: {ping}");
+}
+
+/// Waits for something to become true, for at most a minute.
+pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < end, "{what}: not within a minute");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// The binary under test.
