@@ -76,6 +76,11 @@ const PLAN: &[Part] = &[
         quick: "sflow --seconds 10",
     },
     Part {
+        name: "drops",
+        full: "drops",
+        quick: "drops --rounds 40",
+    },
+    Part {
         name: "decode",
         full: "decode",
         quick: "decode --repeats 3",
