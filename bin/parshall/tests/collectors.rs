@@ -229,9 +229,12 @@ fn number(v: &Value, key: &str) -> u64 {
     v[key].as_u64().unwrap_or_else(|| panic!("no {key} in {v}"))
 }
 
-fn lines(text: &str) -> impl Iterator<Item = Value> {
-    text.lines()
-        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}")))
+/// The objects of a text, one after the other. Not by lines: goflow2 writes an object and its line's end apart, and from
+/// several threads.
+fn objects(text: &str) -> impl Iterator<Item = Value> {
+    serde_json::Deserializer::from_str(text)
+        .into_iter()
+        .map(|object| object.unwrap_or_else(|e| panic!("{e}: {text}")))
 }
 
 /// What our own decoder printed: the samples, the ifIndex of each name, and the last octets and packets in and out of each ifIndex.
@@ -249,7 +252,7 @@ struct Own {
 
 fn own(text: &str) -> Own {
     let mut own = Own::default();
-    for datagram in lines(text) {
+    for datagram in objects(text) {
         assert!(datagram.get("error").is_none(), "{datagram}");
         for sample in datagram["samples"].as_array().unwrap() {
             own_sample(&mut own, sample);
@@ -312,7 +315,7 @@ fn own_sample(own: &mut Own, sample: &Value) {
 
 fn goflow2_flows(text: &str) -> Flows {
     let mut flows = Flows::new();
-    for m in lines(text) {
+    for m in objects(text) {
         assert_eq!(m["type"], "SFLOW_5", "{m}");
         let rate = number(&m, "sampling_rate");
         let way = (number(&m, "in_if"), number(&m, "out_if"));
@@ -360,7 +363,7 @@ fn nfdump_flows(dir: &Path) -> Flows {
 /// So does sfacctd, by how far the sample pool went on; and the way each was sampled, 1 in and 2 out.
 fn sfacctd_flows(text: &str) -> (Flows, Directions) {
     let (mut flows, mut directions) = (Flows::new(), Directions::new());
-    for f in lines(text) {
+    for f in objects(text) {
         let way = (number(&f, "iface_in"), number(&f, "iface_out"));
         add(&mut flows, way, number(&f, "packets"), number(&f, "bytes"));
         directions.entry(way).or_default().insert(number(&f, "tag"));
@@ -512,7 +515,7 @@ fn end(c: Collectors, tshark_knows_all: bool) -> Seen {
         assert_eq!(tshark_errors(&capture), "");
         tshark_flows(&capture)
     });
-    let status = lines(&read("decode.log")).last().unwrap();
+    let status = objects(&read("decode.log")).last().unwrap();
     for lost in [
         "malformed",
         "lost_datagrams",
