@@ -6,7 +6,10 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::datagram::{Datagram, Records, Sample};
+use crate::datagram::{Datagram, RawRecord, Records, Sample};
+use crate::record::field::Field;
+use crate::record::{ExtendedRouter, ExtendedSwitch, RawHeader};
+use crate::types::Tag;
 use crate::xdr::{DecodeError, ErrorKind};
 
 /// Where in a datagram a fault is.
@@ -87,9 +90,9 @@ impl Faults {
         let mut found = 0;
         for sample in datagram.samples() {
             found += match sample {
-                Ok(Sample::Flow(s)) => self.records(s.records(), |r| r.flow().err()),
-                Ok(Sample::Discard(s)) => self.records(s.records(), |r| r.flow().err()),
-                Ok(Sample::Counters(s)) => self.records(s.records(), |r| r.counter().err()),
+                Ok(Sample::Flow(s)) => self.records(s.records(), flow_fault),
+                Ok(Sample::Discard(s)) => self.records(s.records(), flow_fault),
+                Ok(Sample::Counters(s)) => self.records(s.records(), counter_fault),
                 Ok(Sample::Other(_)) => 0,
                 Err(e) => self.count(Place::Sample, e),
             };
@@ -101,7 +104,7 @@ impl Faults {
     fn records<'a>(
         &mut self,
         records: Records<'a>,
-        fault: impl Fn(crate::RawRecord<'a>) -> Option<DecodeError>,
+        fault: impl Fn(RawRecord<'a>) -> Option<DecodeError>,
     ) -> u64 {
         let mut found = 0;
         for record in records {
@@ -138,6 +141,30 @@ impl Faults {
         let all = names.zip(counts.into_iter().flatten());
         all.filter(|(_, n)| *n > 0)
     }
+}
+
+/// What is wrong with a record of a flow sample. The usual ones are read without putting a value together that nobody wants.
+#[inline]
+fn flow_fault(r: RawRecord<'_>) -> Option<DecodeError> {
+    const RAW_HEADER: Tag = Tag::new(0, 1);
+    const SWITCH: Tag = Tag::new(0, 1001);
+    const ROUTER: Tag = Tag::new(0, 1002);
+    let mut reader = r.reader();
+    match r.tag {
+        RAW_HEADER => RawHeader::read(&mut reader).err(),
+        SWITCH => ExtendedSwitch::read(&mut reader).err(),
+        ROUTER => ExtendedRouter::read(&mut reader).err(),
+        _ => other_flow_fault(r),
+    }
+}
+
+#[cold]
+fn other_flow_fault(r: RawRecord<'_>) -> Option<DecodeError> {
+    r.flow().err()
+}
+
+fn counter_fault(r: RawRecord<'_>) -> Option<DecodeError> {
+    r.counter().err()
 }
 
 /// A map of the classes that there was any of.
