@@ -234,7 +234,7 @@ fn number(v: &Value, key: &str) -> u64 {
 fn objects(text: &str) -> impl Iterator<Item = Value> {
     serde_json::Deserializer::from_str(text)
         .into_iter()
-        .map(|object| object.unwrap_or_else(|e| panic!("{e}: {text}")))
+        .map(move |object| object.unwrap_or_else(|e| panic!("{e}: {text}")))
 }
 
 /// What our own decoder printed: the samples, the ifIndex of each name, and the last octets and packets in and out of each ifIndex.
