@@ -8,4 +8,5 @@ pub mod loopback;
 pub mod memif;
 pub mod pcap;
 pub mod pg;
+mod taken;
 pub mod tap;

@@ -29,19 +29,16 @@ mod tx;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use parshall_device::{Device, DeviceError, DeviceInfo, Duplex, Hardware, Queues};
-use parshall_linux::{LinkInfo, Net, NetNs, Offload};
+use parshall_linux::{Net, NetNs, Offload};
 
 use crate::host::HostHardware;
+use crate::taken::{ETHERNET, Taken, failed};
 use rx::PacketRx;
 use tx::PacketTx;
 
-/// Bytes of an Ethernet header: frame length = MTU + this.
-const ETHERNET: u32 = 14;
-/// Smallest frame that must be possible: the smallest MTU of IPv4 (RFC 791).
-const MIN_FRAME: u32 = 68 + ETHERNET;
 /// A send slot takes at least this frame, so that the MTU can grow to jumbo size later.
 const JUMBO_FRAME: u32 = 9216 + ETHERNET;
 /// Memory of one receive ring where the configuration does not say: 4,854 slots at MTU 1500.
@@ -70,28 +67,20 @@ pub struct AfPacketConfig {
 /// A Linux interface: the control side.
 #[derive(Debug)]
 pub struct AfPacket {
+    /// Given back first of all.
+    taken: Taken,
     config: AfPacketConfig,
     ns: NetNs,
-    net: Net,
-    /// As the interface was found.
-    before: LinkInfo,
-    /// Offloads that were on and are off now.
-    turned_off: Vec<Offload>,
     /// Socket that holds the promiscuous membership: the kernel ends it with the socket.
     control: OwnedFd,
     mac: [u8; 6],
     /// Promiscuous because it was asked for, and because of a MAC address of our own.
     promiscuous: bool,
     member: bool,
-    max_frame: Arc<AtomicU32>,
     /// Largest frame the send slots take, once there are any.
     slot_frame: Option<u32>,
     rx_queues: usize,
     tx_queues: usize,
-}
-
-fn failed(e: impl std::fmt::Display) -> DeviceError {
-    DeviceError(e.to_string())
 }
 
 impl AfPacket {
@@ -109,19 +98,17 @@ impl AfPacket {
         let net = Net::in_ns(&ns).map_err(failed)?;
         let before = net.link(&config.host_if).map_err(failed)?;
         let control = ns.run(|| sys::socket(&config.host_if)).map_err(failed)??;
+        let mac = config.mac.unwrap_or(before.mac);
         let mut device = AfPacket {
             ns,
-            net,
-            turned_off: Vec::new(),
+            taken: Taken::new(net, before),
             control,
-            mac: config.mac.unwrap_or(before.mac),
+            mac,
             promiscuous: false,
             member: false,
-            max_frame: Arc::new(AtomicU32::new(before.mtu.saturating_add(ETHERNET))),
             slot_frame: None,
             rx_queues: 0,
             tx_queues: 0,
-            before,
             config,
         };
         device.turn_off_joining();
@@ -133,21 +120,17 @@ impl AfPacket {
     /// are cut again on arrival, it only costs time.
     fn turn_off_joining(&mut self) {
         for offload in JOINING {
-            let name = &self.config.host_if;
-            let on = self.net.offload(name, offload).unwrap_or(false);
-            if on && self.net.set_offload(name, offload, false).is_ok() {
-                self.turned_off.push(offload);
-            }
+            self.taken.turn_off(&self.config.host_if, offload);
         }
     }
 
     fn apply_promiscuous(&mut self) -> Result<(), DeviceError> {
-        let wanted = self.promiscuous || self.mac != self.before.mac;
+        let wanted = self.promiscuous || self.mac != self.taken.before.mac;
         if wanted != self.member {
             sys::set_promiscuous(
                 &self.control,
                 &self.config.host_if,
-                self.before.index,
+                self.taken.before.index,
                 wanted,
             )?;
             self.member = wanted;
@@ -155,17 +138,10 @@ impl AfPacket {
         Ok(())
     }
 
-    /// The interface as it is now. It goes by its index: the name may have been changed under us.
-    fn link(&self) -> LinkInfo {
-        self.net
-            .link_by_index(self.before.index)
-            .unwrap_or_default()
-    }
-
     fn rx_queue(&self) -> Result<(OwnedFd, ring::Ring), DeviceError> {
         let name = &self.config.host_if;
         let fd = self.ns.run(|| sys::socket(name)).map_err(failed)??;
-        let frame = self.max_frame.load(Ordering::Relaxed);
+        let frame = self.taken.max_frame.load(Ordering::Relaxed);
         let slot = ring::rx_slot(frame as usize);
         let slots = if self.config.rx_slots == 0 {
             RX_RING_BYTES / slot
@@ -173,7 +149,7 @@ impl AfPacket {
             self.config.rx_slots
         };
         let ring = sys::receive_ring(&fd, name, slot, slots.max(8))?;
-        sys::bind(&fd, name, self.before.index, true)?;
+        sys::bind(&fd, name, self.taken.before.index, true)?;
         Ok((fd, ring))
     }
 
@@ -181,19 +157,19 @@ impl AfPacket {
         let name = &self.config.host_if;
         let fd = self.ns.run(|| sys::socket(name)).map_err(failed)??;
         let ring = sys::send_ring(&fd, name, ring::tx_slot(frame as usize), TX_SLOTS)?;
-        sys::bind(&fd, name, self.before.index, false)?;
-        Ok(PacketTx::new(fd, ring, Arc::clone(&self.max_frame)))
+        sys::bind(&fd, name, self.taken.before.index, false)?;
+        Ok(PacketTx::new(fd, ring, Arc::clone(&self.taken.max_frame)))
     }
 }
 
 impl Device for AfPacket {
     fn info(&self) -> DeviceInfo {
-        let link = self.link();
-        let speed = self.net.speed(&link.name).unwrap_or_default();
+        let link = self.taken.link();
+        let speed = self.taken.net.speed(&link.name).unwrap_or_default();
         DeviceInfo {
             kind: "af-packet",
             mac: self.mac,
-            max_frame: self.max_frame.load(Ordering::Relaxed),
+            max_frame: self.taken.max_frame.load(Ordering::Relaxed),
             speed: speed.bits_per_second,
             duplex: match speed.duplex {
                 parshall_linux::Duplex::Full => Duplex::Full,
@@ -234,7 +210,11 @@ impl Device for AfPacket {
             }
             queues.rx.push(Box::new(PacketRx::new(fd, ring, if_index)));
         }
-        let frame = self.max_frame.load(Ordering::Relaxed).max(JUMBO_FRAME);
+        let frame = self
+            .taken
+            .max_frame
+            .load(Ordering::Relaxed)
+            .max(JUMBO_FRAME);
         for _ in 0..workers {
             queues.tx.push(Box::new(self.tx_queue(frame)?));
         }
@@ -245,12 +225,7 @@ impl Device for AfPacket {
 
     fn set_admin(&mut self, up: bool) -> Result<(), DeviceError> {
         let name = &self.config.host_if;
-        if up {
-            self.net.set_up(name)
-        } else {
-            self.net.set_down(name)
-        }
-        .map_err(failed)
+        self.taken.set_admin(name, up)
     }
 
     fn set_mac(&mut self, mac: [u8; 6]) -> Result<(), DeviceError> {
@@ -260,47 +235,14 @@ impl Device for AfPacket {
     }
 
     fn set_max_frame(&mut self, bytes: u32) -> Result<(), DeviceError> {
-        let name = &self.config.host_if;
         let most = self.slot_frame.unwrap_or(u32::MAX);
-        if !(MIN_FRAME..=most).contains(&bytes) {
-            return Err(DeviceError(format!(
-                "cannot carry frames of {bytes} bytes on interface \"{name}\": the range is {MIN_FRAME} to \
-                 {most}; for more, set the MTU of the Linux interface before it is taken"
-            )));
-        }
-        self.net.set_mtu(name, bytes - ETHERNET).map_err(failed)?;
-        self.max_frame.store(bytes, Ordering::Relaxed);
-        Ok(())
+        let hint = "; for more, set the MTU of the Linux interface before it is taken";
+        let name = &self.config.host_if;
+        self.taken.set_max_frame(name, bytes, most, hint)
     }
 
     fn set_promiscuous(&mut self, on: bool) -> Result<(), DeviceError> {
         self.promiscuous = on;
         self.apply_promiscuous()
-    }
-}
-
-impl Drop for AfPacket {
-    /// Gives the interface back as it was found. Nobody is left to hear of a refusal, and an interface
-    /// that is gone needs nothing.
-    fn drop(&mut self) {
-        let now = self.link();
-        if now.index == 0 {
-            return;
-        }
-        let name = &now.name;
-        for offload in &self.turned_off {
-            let _ = self.net.set_offload(name, *offload, true);
-        }
-        let ours = self.max_frame.load(Ordering::Relaxed);
-        if now.mtu != self.before.mtu && now.mtu + ETHERNET == ours {
-            let _ = self.net.set_mtu(name, self.before.mtu);
-        }
-        if now.is_up() != self.before.is_up() {
-            let _ = if self.before.is_up() {
-                self.net.set_up(name)
-            } else {
-                self.net.set_down(name)
-            };
-        }
     }
 }

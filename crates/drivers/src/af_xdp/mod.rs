@@ -33,7 +33,7 @@ mod umem;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -43,15 +43,12 @@ use parshall_linux::{Channels, LinkInfo, Net, NetNs, Offload};
 pub use parshall_linux::bpf::XdpMode;
 
 use crate::host::HostHardware;
+use crate::taken::{ETHERNET, Taken, failed};
 use program::Attached;
 use rx::{TAGS, XdpRx};
 use socket::{Failure, Opened, Plan, Step, Tie, Xsk};
 use tx::XdpTx;
 
-/// Bytes of an Ethernet header: frame length = MTU + this.
-const ETHERNET: u32 = 14;
-/// Smallest frame that must be possible: the smallest MTU of IPv4 (RFC 791).
-const MIN_FRAME: u32 = 68 + ETHERNET;
 /// Longest frame: jumbo size.
 const JUMBO_FRAME: u32 = 9216 + ETHERNET;
 /// Chunk sizes of the packet memory.
@@ -108,15 +105,12 @@ pub struct AfXdpConfig {
 
 /// A Linux interface: the control side.
 pub struct AfXdp {
+    /// Given back first of all.
+    taken: Taken,
     config: AfXdpConfig,
     place: Place,
-    net: Net,
-    /// As the interface was found.
-    before: LinkInfo,
     /// What the driver says of its queues.
     channels: Option<Channels>,
-    /// Offloads that were on and are off now.
-    turned_off: Vec<Offload>,
     program: Attached,
     sockets: Vec<Arc<Xsk>>,
     /// Holds the interface promiscuous.
@@ -124,7 +118,6 @@ pub struct AfXdp {
     mac: [u8; 6],
     promiscuous: bool,
     complete: bool,
-    max_frame: Arc<AtomicU32>,
     chunk: usize,
 }
 
@@ -217,10 +210,6 @@ impl Place {
     }
 }
 
-fn failed(e: impl std::fmt::Display) -> DeviceError {
-    DeviceError(e.to_string())
-}
-
 /// `asked` or, where that is 0, `usual`; a power of two the kernel takes.
 fn ring_size(name: &str, asked: u32, usual: u32) -> Result<u32, DeviceError> {
     match asked {
@@ -261,20 +250,18 @@ impl AfXdp {
         let program = Attached::new(&place, &before, entries, config.xdp)?;
         let driver = net.driver(name).unwrap_or_default();
         let is_local = LOCAL_DRIVERS.contains(&driver.as_str());
+        let mac = config.mac.unwrap_or(before.mac);
         let mut device = AfXdp {
             complete: is_local || program.mode == XdpMode::Generic,
             place,
-            net,
+            taken: Taken::new(net, before),
             channels,
-            turned_off: Vec::new(),
             program,
             sockets: Vec::new(),
             member: None,
-            mac: config.mac.unwrap_or(before.mac),
+            mac,
             promiscuous: false,
-            max_frame: Arc::new(AtomicU32::new(max_frame)),
             chunk: chunk_for(max_frame),
-            before,
             config,
         };
         device.turn_off_joining();
@@ -287,33 +274,23 @@ impl AfXdp {
     fn turn_off_joining(&mut self) {
         let generic = self.program.mode == XdpMode::Generic;
         for offload in JOINING {
-            let name = &self.config.host_if;
-            let harms = generic || offload == Offload::Lro;
-            let on = harms && self.net.offload(name, offload).unwrap_or(false);
-            if on && self.net.set_offload(name, offload, false).is_ok() {
-                self.turned_off.push(offload);
+            if generic || offload == Offload::Lro {
+                self.taken.turn_off(&self.config.host_if, offload);
             }
         }
     }
 
     /// Tells the program and the interface's filter which frames are wanted.
     fn apply_ownership(&mut self) -> Result<(), DeviceError> {
-        let all = self.promiscuous || self.mac != self.before.mac;
+        let all = self.promiscuous || self.mac != self.taken.before.mac;
         if all && self.member.is_none() {
-            let (name, index) = (&self.config.host_if, self.before.index);
+            let (name, index) = (&self.config.host_if, self.taken.before.index);
             let job = || promiscuous::membership(name, index);
             self.member = Some(self.place.run(job)??);
         } else if !all {
             self.member = None;
         }
         self.program.own(self.mac, self.promiscuous)
-    }
-
-    /// The interface as it is now. It goes by its index: the name may have been changed under us.
-    fn link(&self) -> LinkInfo {
-        self.net
-            .link_by_index(self.before.index)
-            .unwrap_or_default()
     }
 
     /// Longest frame the sockets carry, once there are any.
@@ -395,7 +372,7 @@ impl AfXdp {
         let rx = ring_size(&c.host_if, c.rx_ring, RX_RING)?;
         let tx = ring_size(&c.host_if, c.tx_ring, TX_RING)?;
         Ok(Plan {
-            index: self.before.index,
+            index: self.taken.before.index,
             queue: queue as u32,
             rx: if receives { rx } else { 0 },
             tx: if sends { tx } else { 0 },
@@ -405,7 +382,7 @@ impl AfXdp {
     }
 
     fn add(&mut self, opened: Opened, if_index: u32, queues: &mut Queues) {
-        let frame = || Arc::clone(&self.max_frame);
+        let frame = || Arc::clone(&self.taken.max_frame);
         if let Some(rings) = opened.rx {
             let (xsk, busy) = (opened.xsk.clone(), self.config.busy_poll.is_some());
             let rx = XdpRx::new(rings, xsk, if_index, frame(), self.complete, busy);
@@ -420,7 +397,7 @@ impl AfXdp {
 
     /// Whether the present MTU fits the way the sockets came to be tied.
     fn check_frame(&self) -> Result<(), DeviceError> {
-        let (frame, most) = (self.max_frame.load(Ordering::Relaxed), self.longest());
+        let (frame, most) = (self.taken.max_frame.load(Ordering::Relaxed), self.longest());
         if frame <= most {
             return Ok(());
         }
@@ -455,7 +432,7 @@ impl AfXdp {
             host_if: c.host_if.clone(),
             namespace: self.place.label().to_owned(),
             xdp_mode: self.program.mode.name(),
-            program: self.link().xdp_program,
+            program: self.taken.link().xdp_program,
             device_rx_queues: self.channels.map(|c| c.rx),
             rx_ring: ring_size("", c.rx_ring, RX_RING).unwrap_or(0),
             tx_ring: ring_size("", c.tx_ring, TX_RING).unwrap_or(0),
@@ -513,12 +490,12 @@ fn check(c: &AfXdpConfig, link: &LinkInfo, channels: Option<Channels>) -> Result
 
 impl Device for AfXdp {
     fn info(&self) -> DeviceInfo {
-        let link = self.link();
-        let speed = self.net.speed(&link.name).unwrap_or_default();
+        let link = self.taken.link();
+        let speed = self.taken.net.speed(&link.name).unwrap_or_default();
         DeviceInfo {
             kind: "af-xdp",
             mac: self.mac,
-            max_frame: self.max_frame.load(Ordering::Relaxed),
+            max_frame: self.taken.max_frame.load(Ordering::Relaxed),
             speed: speed.bits_per_second,
             duplex: match speed.duplex {
                 parshall_linux::Duplex::Full => Duplex::Full,
@@ -561,7 +538,7 @@ impl Device for AfXdp {
     fn set_admin(&mut self, up: bool) -> Result<(), DeviceError> {
         let name = &self.config.host_if;
         if up {
-            self.net.set_up(name).map_err(failed)?;
+            self.taken.set_admin(name, true)?;
         }
         for socket in self.sockets.iter().filter(|s| s.receives) {
             if up {
@@ -570,8 +547,8 @@ impl Device for AfXdp {
                 self.program.take_away(socket)?;
             }
         }
-        if !up && self.link().index != 0 {
-            self.net.set_down(name).map_err(failed)?;
+        if !up && self.taken.link().index != 0 {
+            self.taken.set_admin(name, false)?;
         }
         Ok(())
     }
@@ -583,15 +560,8 @@ impl Device for AfXdp {
     }
 
     fn set_max_frame(&mut self, bytes: u32) -> Result<(), DeviceError> {
-        let (name, most) = (&self.config.host_if, self.longest());
-        if !(MIN_FRAME..=most).contains(&bytes) {
-            return Err(DeviceError(format!(
-                "cannot carry frames of {bytes} bytes on interface \"{name}\": the range is {MIN_FRAME} to {most}"
-            )));
-        }
-        self.net.set_mtu(name, bytes - ETHERNET).map_err(failed)?;
-        self.max_frame.store(bytes, Ordering::Relaxed);
-        Ok(())
+        let name = &self.config.host_if;
+        self.taken.set_max_frame(name, bytes, self.longest(), "")
     }
 
     fn set_promiscuous(&mut self, on: bool) -> Result<(), DeviceError> {
@@ -607,31 +577,5 @@ impl Device for AfXdp {
 
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
-    }
-}
-
-impl Drop for AfXdp {
-    /// Gives the interface back as it was found. Nobody is left to hear of a refusal, and an interface
-    /// that is gone needs nothing.
-    fn drop(&mut self) {
-        let now = self.link();
-        if now.index == 0 {
-            return;
-        }
-        let name = &now.name;
-        for offload in &self.turned_off {
-            let _ = self.net.set_offload(name, *offload, true);
-        }
-        let ours = self.max_frame.load(Ordering::Relaxed);
-        if now.mtu != self.before.mtu && now.mtu + ETHERNET == ours {
-            let _ = self.net.set_mtu(name, self.before.mtu);
-        }
-        if now.is_up() != self.before.is_up() {
-            let _ = if self.before.is_up() {
-                self.net.set_up(name)
-            } else {
-                self.net.set_down(name)
-            };
-        }
     }
 }
