@@ -56,8 +56,8 @@ pub struct SflowArgs {
     /// Header bytes vary from sample to sample, up to the number given: no two datagrams have one length.
     #[arg(long)]
     pub mixed: bool,
-    /// Samples are of packets to all of the Internet, and the agent looks up for each of them the route and the BGP paths
-    /// to both ends in full tables.
+    /// Samples are of 65,536 flows all over the Internet (a tenth of them has half of the packets), and the agent looks up
+    /// for each packet the route and the BGP paths to both ends in full tables.
     #[arg(long)]
     pub internet: bool,
 }
@@ -361,10 +361,18 @@ fn fill(slot: &mut SampleSlot, rx_if: u32, id: u64, todo: Work<'_>) {
     (slot.rx_if, slot.tx_if, slot.rate) = (rx_if, u32::MAX, 100);
     (slot.frame_len, slot.header_len) = (1500, len);
     let header = &mut slot.header[..usize::from(len)];
-    match todo.frames.get(id as usize % todo.frames.len().max(1)) {
+    match todo.frames.get(popular(id, todo.frames.len())) {
         Some(f) => header.copy_from_slice(&f[..usize::from(len)]),
         None => header.fill(id as u8),
     }
+}
+
+/// One of `count` flows, drawn at random: as on the Internet some have more packets than others. A tenth of them has half.
+#[inline]
+fn popular(id: u64, count: usize) -> usize {
+    let random = (id ^ 0x5EED).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let share = ((random ^ random >> 29) >> 8 & 0xFFFF_FFFF) as f64 / f64::from(u32::MAX);
+    (share * share * share * count as f64) as usize
 }
 
 /// Name of the receiver's thread.

@@ -19,6 +19,7 @@ mod neighbor;
 mod objects;
 mod path;
 mod prefix;
+mod recent;
 mod resolve;
 mod rib;
 mod router;

@@ -5,17 +5,17 @@
 //! fact: a route that changed in between tells of the new way, which the agent finds out where it knows the old one.
 
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 
 use parshall_agent::{Passage, RecordKind, Resolution, RouteInfo, Sampled};
 use parshall_buffer::Pool;
-use parshall_fib::{Disposition, Dpo, DpoKind, Imposition, Payload, TtlMode};
+use parshall_fib::{Addr, Disposition, Dpo, DpoKind, Imposition, Lpm, Payload, TtlMode};
 use parshall_nodes::{POP_IP4, POP_IP6, POP_MPLS, Shared, flow_hash_mpls, flow_hash4, flow_hash6};
 use parshall_sample::Direction;
 use parshall_wire::{EtherType, Ipv4Packet, Ipv6Packet};
 
 use crate::bgp::BgpShared;
 use crate::prefix::Family;
+use crate::recent::Recent;
 
 /// Objects followed for one packet.
 const MAX_STEPS: usize = 32;
@@ -30,10 +30,19 @@ const BOTTOM: u32 = 0x100;
 pub(crate) struct Resolver<'a> {
     pub shared: &'a Shared,
     pub bgp: &'a BgpShared,
-    /// A packet buffer to hash a header in, as the workers hash the packet.
-    pub scratch: &'a Mutex<Option<Pool>>,
+    /// What is kept from packet to packet.
+    pub memory: &'a mut Memory,
     /// Tables of the interface that the packet came in on, by family.
     pub tables: [u32; 2],
+}
+
+/// What a resolver keeps from packet to packet.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// A packet buffer to hash a header in, as the workers hash the packet.
+    pool: Option<Pool>,
+    /// What tables said of addresses.
+    recent: Recent,
 }
 
 /// An IP header.
@@ -104,7 +113,7 @@ struct Flight<'a, 's> {
 
 impl Resolver<'_> {
     /// Finds out about a packet whose frame has no VLAN tag.
-    pub fn explain(&self, s: &Sampled<'_>, found: &mut Resolution) {
+    pub fn explain(&mut self, s: &Sampled<'_>, found: &mut Resolution) {
         found.passage = Passage::Routed;
         let (Some(kind), Some(payload)) = (s.header.get(12..14), s.header.get(14..)) else {
             return;
@@ -121,7 +130,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn of_ip(&self, ip: Option<Ip<'_>>, s: &Sampled<'_>, found: &mut Resolution) {
+    fn of_ip(&mut self, ip: Option<Ip<'_>>, s: &Sampled<'_>, found: &mut Resolution) {
         let Some(mut ip) = ip else { return };
         if s.direction == Direction::Tx {
             // It has been through already: the TTL it came with was higher.
@@ -142,7 +151,7 @@ impl Resolver<'_> {
     }
 
     /// A labelled packet as it came in.
-    fn of_labels(&self, payload: &[u8], s: &Sampled<'_>, found: &mut Resolution) {
+    fn of_labels(&mut self, payload: &[u8], s: &Sampled<'_>, found: &mut Resolution) {
         let under = read_stack(payload, &mut found.in_labels);
         // An expired one is not forwarded, and of one without its bottom in sight little can be said.
         let Some(under) = under.filter(|_| found.in_labels.first().is_some_and(|l| l & 0xFE != 0))
@@ -165,7 +174,7 @@ impl Resolver<'_> {
 
     /// A labelled packet as it went out. That the labels were pushed here is believed where an IP packet like the one
     /// inside gets just these.
-    fn of_pushed(&self, payload: &[u8], s: &Sampled<'_>, found: &mut Resolution) {
+    fn of_pushed(&mut self, payload: &[u8], s: &Sampled<'_>, found: &mut Resolution) {
         let Some(under) = read_stack(payload, &mut found.in_labels) else {
             return found.forget_route();
         };
@@ -181,7 +190,7 @@ impl Resolver<'_> {
     }
 
     fn of_ip_pushed(
-        &self,
+        &mut self,
         ip: Option<Ip<'_>>,
         sent: &[u32],
         s: &Sampled<'_>,
@@ -203,7 +212,7 @@ impl Resolver<'_> {
 
     /// Puts together what was found; a packet that goes nowhere has no way.
     fn conclude(
-        &self,
+        &mut self,
         way: Option<(u32, IpAddr)>,
         masks: Option<(u32, u32)>,
         ip: Option<&Ip<'_>>,
@@ -225,12 +234,14 @@ impl Resolver<'_> {
         if let Some(ip) = ip
             && s.wanted.has(RecordKind::Gateway)
         {
-            found.gateway = self.bgp.gateway(Some(ip.src), ip.dst);
+            let table = self.tables[ip.family as usize];
+            let recent = &mut self.memory.recent;
+            found.gateway = self.bgp.gateway(table, ip.src, ip.dst, recent);
         }
     }
 
     /// `mpls-input` and `mpls-lookup`, until the packet leaves or is none of MPLS any more.
-    fn switch(&self, f: &mut Flight<'_, '_>, under: &[u8]) -> Option<(u32, IpAddr)> {
+    fn switch(&mut self, f: &mut Flight<'_, '_>, under: &[u8]) -> Option<(u32, IpAddr)> {
         // `under` begins where `rest` will when all labels are popped.
         debug_assert!(under.len() <= f.rest.len());
         let dpo = self.pop(f)?;
@@ -238,7 +249,7 @@ impl Resolver<'_> {
     }
 
     /// Pops the outermost label; what it stands for.
-    fn pop(&self, f: &mut Flight<'_, '_>) -> Option<Dpo> {
+    fn pop(&mut self, f: &mut Flight<'_, '_>) -> Option<Dpo> {
         if f.stack.is_empty() {
             return None;
         }
@@ -256,23 +267,23 @@ impl Resolver<'_> {
     }
 
     /// Object and prefix length for an address.
-    fn find(&self, table: u32, addr: IpAddr) -> Option<(Dpo, u32)> {
-        match addr {
+    fn find(&mut self, table: u32, addr: IpAddr) -> Option<(Dpo, u32)> {
+        let place = self.memory.recent.place(table, addr);
+        let found = match addr {
             IpAddr::V4(a) => {
                 let fib = self.shared.ip4.control(table).ok()?;
-                let (prefix, dpo) = fib.longest_match(u32::from(a))?;
-                Some((dpo, u32::from(prefix.len())))
+                place.route(fib.generation(), || longest(&fib, u32::from(a)))
             }
             IpAddr::V6(a) => {
                 let fib = self.shared.ip6.control(table).ok()?;
-                let (prefix, dpo) = fib.longest_match(u128::from(a))?;
-                Some((dpo, u32::from(prefix.len())))
+                place.route(fib.generation(), || longest(&fib, u128::from(a)))
             }
-        }
+        };
+        found.map(|(dpo, len)| (dpo, len.into()))
     }
 
     /// `ip4-lookup` and `ip6-lookup`.
-    fn look_up(&self, f: &mut Flight<'_, '_>, ip: Ip<'_>, table: u32) -> Option<Dpo> {
+    fn look_up(&mut self, f: &mut Flight<'_, '_>, ip: Ip<'_>, table: u32) -> Option<Dpo> {
         let (dpo, dst_len) = self.find(table, ip.dst)?;
         if f.masks.is_none() {
             let src_len = self.find(table, ip.src).map_or(0, |f| f.1);
@@ -282,7 +293,7 @@ impl Resolver<'_> {
     }
 
     /// Follows objects to the interface and next hop that the packet leaves by.
-    fn follow(&self, mut dpo: Dpo, f: &mut Flight<'_, '_>) -> Option<(u32, IpAddr)> {
+    fn follow(&mut self, mut dpo: Dpo, f: &mut Flight<'_, '_>) -> Option<(u32, IpAddr)> {
         let nowhere = |f: &Flight<'_, '_>| {
             let family = f.ip.map_or(Family::Ip4, |ip| ip.family);
             family.unspecified()
@@ -341,12 +352,11 @@ impl Resolver<'_> {
     }
 
     /// The flow hash, computed as the nodes do, from a packet with the same first bytes.
-    fn hash(&self, f: &Flight<'_, '_>) -> u32 {
-        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        if scratch.is_none() {
-            *scratch = Pool::new(2).ok();
+    fn hash(&mut self, f: &Flight<'_, '_>) -> u32 {
+        if self.memory.pool.is_none() {
+            self.memory.pool = Pool::new(2).ok();
         }
-        let Some(pool) = scratch.as_mut() else {
+        let Some(pool) = self.memory.pool.as_mut() else {
             return 0;
         };
         let bytes = f.ip.map_or(f.rest, |ip| ip.bytes);
@@ -366,6 +376,11 @@ impl Resolver<'_> {
         pool.free(b);
         hash
     }
+}
+
+fn longest<A: Addr>(fib: &Lpm<A>, addr: A) -> Option<(Dpo, u8)> {
+    let (prefix, dpo) = fib.longest_match(addr)?;
+    Some((dpo, prefix.len()))
 }
 
 impl<'a, 's> Flight<'a, 's> {

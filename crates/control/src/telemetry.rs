@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use nix::time::{ClockId, clock_gettime};
 use parshall_agent::elect::Candidate;
 use parshall_agent::{HardwareWatch, IfReport, Passage, Records, Resolution, RouteInfo, Sampled};
-use parshall_buffer::Pool;
 use parshall_counters::{DropReason, IfTotals, WorkerCounters};
 use parshall_device::{DeviceInfo, Duplex, Hardware};
 use parshall_graph::Graph;
@@ -23,7 +22,7 @@ use crate::forwarding::Forwarding;
 use crate::interface::Interface;
 use crate::objects::Objects;
 use crate::prefix::Family;
-use crate::resolve::Resolver;
+use crate::resolve::{Memory, Resolver};
 
 /// An interface as the agent is to see it.
 #[derive(Clone, Debug, Default)]
@@ -102,8 +101,8 @@ pub struct View {
     ports: RwLock<Arc<Vec<Port>>>,
     /// Changes of which interfaces there are, and of their numbers.
     generation: AtomicU64,
-    /// A packet buffer to hash a sampled header in, as the workers hash the packet.
-    scratch: Mutex<Option<Pool>>,
+    /// What is kept from one sample to the next.
+    memory: Mutex<Memory>,
     /// BGP routes of others.
     pub(crate) bgp: Arc<BgpShared>,
     hardware: HardwareWatch,
@@ -118,7 +117,7 @@ impl View {
             counters,
             ports: RwLock::default(),
             generation: AtomicU64::new(0),
-            scratch: Mutex::default(),
+            memory: Mutex::default(),
             bgp: Arc::default(),
             hardware: HardwareWatch::default(),
         }
@@ -197,10 +196,12 @@ impl parshall_agent::Router for View {
             found.passage = Passage::Switched;
             return;
         }
-        let resolver = Resolver {
+        // The agent's thread alone asks: nobody waits here.
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resolver = Resolver {
             shared: &self.shared,
             bgp: &self.bgp,
-            scratch: &self.scratch,
+            memory: &mut memory,
             tables: port.tables,
         };
         resolver.explain(packet, found);
@@ -281,6 +282,7 @@ mod tests {
     use crate::engine::EngineConfig;
     use crate::router::Router;
     use parshall_agent::Router as _;
+    use parshall_buffer::Pool;
     use parshall_nodes::flow_hash4;
     use parshall_wire::{MacAddr, PacketBuilder};
 

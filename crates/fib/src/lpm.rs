@@ -24,7 +24,7 @@ use crate::prefix::Prefix;
 use crate::rib::Rib;
 use parshall_rcu::{Published, Reader};
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Routes from which the root covers 8 bits.
@@ -78,7 +78,11 @@ pub struct Lpm<A: Addr> {
     default: AtomicU32,
     arena: Arc<Arena>,
     writer: Mutex<Writer<A>>,
+    generation: AtomicU64,
 }
+
+/// The next generation of any table: two tables never have the same.
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// Bytes that tables take, by structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -249,7 +253,22 @@ impl<A: Addr> Lpm<A> {
                 wide: false,
                 units: 0,
             }),
+            generation: AtomicU64::new(GENERATIONS.fetch_add(1, Ordering::Relaxed)),
         }
+    }
+
+    /// A number that is another one after every change, and that no other table has ever had: an answer of
+    /// [`longest_match`](Self::longest_match) that came after it was read holds for as long as it stays.
+    #[inline]
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The prefixes have changed; called with the writer's lock held.
+    fn has_changed(&self) {
+        let next = GENERATIONS.fetch_add(1, Ordering::Relaxed);
+        self.generation.store(next, Ordering::Release);
     }
 
     /// The table for the lookups of one frame.
@@ -293,6 +312,7 @@ impl<A: Addr> Lpm<A> {
             return Err(full);
         }
         self.shrink(&mut writer);
+        self.has_changed();
         Ok(old)
     }
 
@@ -342,6 +362,7 @@ impl<A: Addr> Lpm<A> {
             return Err(full);
         }
         self.shrink(&mut writer);
+        self.has_changed();
         Ok(())
     }
 

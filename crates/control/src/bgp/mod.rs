@@ -19,7 +19,9 @@ use parshall_bgp::{Net, PathAttributes};
 use serde::Serialize;
 
 pub use feed::{Feed, FeedSpec, FeedState, FeedStatus};
-pub use table::{BgpTable, ShownPath, SourceId, TableFull};
+pub use table::{Best, BgpTable, ShownPath, SourceId, TableFull};
+
+use crate::recent::Recent;
 
 /// Changes made under one hold of the table's lock.
 const BATCH: usize = 256;
@@ -94,25 +96,40 @@ impl BgpShared {
         self.table_mut().set_limit(bytes);
     }
 
-    /// What the table says of a packet from `src` to `dst`; `None` when it knows neither.
+    /// What the table says of a packet from `src` to `dst`; `None` when it knows neither. `recent` keeps look-ups of the
+    /// addresses as the forwarding table `table` sees them.
     #[inline]
-    pub fn gateway(&self, src: Option<IpAddr>, dst: IpAddr) -> Option<Gateway> {
+    pub(crate) fn gateway(
+        &self,
+        table: u32,
+        src: IpAddr,
+        dst: IpAddr,
+        recent: &mut Recent,
+    ) -> Option<Gateway> {
         if !self.filled.load(Ordering::Relaxed) {
             return None;
         }
-        let table = self.table();
-        let from = src.and_then(|s| table.longest_match(s));
-        let to = table.longest_match(dst).map(|f| Arc::clone(f.1));
+        let paths = self.table();
+        let mut find = |addr| {
+            let ask = || paths.best(addr).map(|f| f.1);
+            recent.place(table, addr).best(paths.generation(), ask)
+        };
+        let (from, to) = (find(src), find(dst));
         if from.is_none() && to.is_none() {
             return None;
         }
         let own = self.local_as();
+        let (src_as, src_peer_as) = match from {
+            // An empty path says: of the router's own AS.
+            Some(best) if best.origin_as == 0 => (own, 0),
+            Some(best) => (best.origin_as, best.neighbor_as),
+            None => (0, 0),
+        };
         Some(Gateway {
             router_as: own,
-            // An empty path says: of the router's own AS.
-            src_as: from.map_or(0, |f| f.1.origin_as().unwrap_or(own)),
-            src_peer_as: from.and_then(|f| f.1.neighbor_as()).unwrap_or(0),
-            path: to,
+            src_as,
+            src_peer_as,
+            path: to.and_then(|best| paths.path(&best).cloned()),
         })
     }
 

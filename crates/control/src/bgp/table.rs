@@ -31,10 +31,24 @@ pub type SourceId = u16;
 )]
 pub struct TableFull(pub usize);
 
+/// The best path to somewhere; good for as long as the table does not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Best {
+    set: SetId,
+    /// AS that the prefix is of; 0 = the path is empty.
+    pub origin_as: u32,
+    /// Neighbouring AS on the way.
+    pub neighbor_as: u32,
+}
+
 /// A path of one source to one prefix.
 #[derive(Clone, Copy)]
 struct Held {
     set: SetId,
+    /// AS that the prefix is of, and the neighbouring one on the way; 0 = the path is empty. Kept here because they
+    /// are all that is asked for of a source's route.
+    origin_as: u32,
+    neighbor_as: u32,
     /// Identifier of the path within the source (RFC 7911).
     path_id: u32,
     next: u32,
@@ -55,6 +69,7 @@ pub struct BgpTable {
     limit: usize,
     memory: usize,
     changes: u32,
+    generation: u64,
 }
 
 /// A path as it is shown.
@@ -95,6 +110,7 @@ impl Default for BgpTable {
             limit: DEFAULT_LIMIT,
             memory: 0,
             changes: 0,
+            generation: 1,
         }
     }
 }
@@ -131,8 +147,11 @@ impl BgpTable {
             self.sets.release(set);
             return Err(TableFull(self.limit));
         }
+        self.generation += 1;
         let at = self.place(Held {
             set,
+            origin_as: path.origin_as().unwrap_or(0),
+            neighbor_as: path.neighbor_as().unwrap_or(0),
             path_id,
             next: NONE,
             source,
@@ -166,6 +185,7 @@ impl BgpTable {
             let held = self.held[at as usize];
             if gone(&held) {
                 any = true;
+                self.generation += 1;
                 self.sets.release(held.set);
                 self.held[at as usize].next = self.free;
                 self.free = at;
@@ -189,14 +209,37 @@ impl BgpTable {
     }
 
     /// The longest prefix that `addr` lies in, and the best path to it.
-    #[inline]
     pub fn longest_match(&self, addr: IpAddr) -> Option<(u8, &Arc<PathAttributes>)> {
+        let (len, best) = self.best(addr)?;
+        Some((len, self.path(&best)?))
+    }
+
+    /// Length of the longest prefix that `addr` lies in, and the best path to it.
+    #[inline]
+    pub fn best(&self, addr: IpAddr) -> Option<(u8, Best)> {
         let (len, chain) = match addr {
             IpAddr::V4(a) => longest(&self.ip4, u32::from(a))?,
             IpAddr::V6(a) => longest(&self.ip6, u128::from(a))?,
         };
-        let set = self.held.get(chain as usize)?.set;
-        Some((len, self.sets.get(set)?))
+        let held = self.held.get(chain as usize)?;
+        let best = Best {
+            set: held.set,
+            origin_as: held.origin_as,
+            neighbor_as: held.neighbor_as,
+        };
+        Some((len, best))
+    }
+
+    /// What a path says.
+    #[inline]
+    pub fn path(&self, best: &Best) -> Option<&Arc<PathAttributes>> {
+        self.sets.get(best.set)
+    }
+
+    /// A number that is another one after every change.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// All paths to exactly this prefix, the best first.
