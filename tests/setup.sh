@@ -27,6 +27,7 @@ needs=(
   cpio:cpio
   modprobe:kmod            # finds the modules it needs
   xz:xz-utils              # unpacks its kernel
+  /usr/lib/frr/bgpd:frr    # tells us of its BGP routes by BMP
   dropwatch:dropwatch      # reads the drops that we report to the kernel's drop monitor
 )
 

@@ -46,8 +46,8 @@ pub struct PeerHeader {
 pub enum Message<'a> {
     /// A change of routes: the body of an UPDATE.
     RouteMonitoring(PeerHeader, &'a [u8]),
-    /// A session came up; how its messages are to be read.
-    PeerUp(PeerHeader, Dialect),
+    /// A session came up; how its messages are to be read, and the AS of the router's own end where it is known.
+    PeerUp(PeerHeader, Dialect, Option<u32>),
     /// A session went down: what was heard is no longer true.
     PeerDown(PeerHeader),
     /// The router's name, if it said one.
@@ -154,12 +154,10 @@ fn peer_up<'a>(r: &mut Reader<'a>) -> Result<Message<'a>> {
     let (sent, rest) = BgpMessage::parse(r.0)?;
     let (received, _) = BgpMessage::parse(rest)?;
     let (BgpMessage::Open(sent), BgpMessage::Open(received)) = (sent, received) else {
-        return Ok(Message::PeerUp(peer, dialect(&peer, None)));
+        return Ok(Message::PeerUp(peer, dialect(&peer, None), None));
     };
-    Ok(Message::PeerUp(
-        peer,
-        dialect(&peer, Some((sent, received))),
-    ))
+    let how = dialect(&peer, Some((sent, received)));
+    Ok(Message::PeerUp(peer, how, Some(sent.asn)))
 }
 
 fn dialect(peer: &PeerHeader, opens: Option<(Open, Open)>) -> Dialect {
@@ -259,9 +257,10 @@ mod tests {
         assert_eq!(body, [0, 0, 0, 0]);
         let up = [peer(0, 0x20, 1), vec![0; 20], open(1), open(2)].concat();
         let bytes = message(3, &up);
-        let Message::PeerUp(p, d) = Message::parse(&bytes).unwrap() else {
+        let Message::PeerUp(p, d, own) = Message::parse(&bytes).unwrap() else {
             panic!("no session")
         };
+        assert_eq!(own, Some(23_456));
         assert_eq!((p.table, p.as2), (Table::PrePolicy, true));
         assert_eq!((d.as4, d.add_path), (false, [false, true]));
         let down = message(2, &[peer(3, 0, 0), vec![1]].concat());
@@ -279,7 +278,7 @@ mod tests {
     fn whoever_cannot_receive_paths_gets_none() {
         let up = [peer(0, 0, 1), vec![0; 20], open(2), open(2)].concat();
         let bytes = message(3, &up);
-        let Ok(Message::PeerUp(_, d)) = Message::parse(&bytes) else {
+        let Ok(Message::PeerUp(_, d, _)) = Message::parse(&bytes) else {
             panic!("no session")
         };
         assert_eq!((d.as4, d.add_path), (true, [false, false]));

@@ -91,6 +91,28 @@ impl PathAttributes {
         ases.first().copied()
     }
 
+    /// The same without the first AS, when that is `asn`; `None` when it is another one.
+    pub fn without_leading(&self, asn: u32) -> Option<PathAttributes> {
+        let (SegmentKind::Sequence, [first, rest @ ..]) = self.segments().next()? else {
+            return None;
+        };
+        if *first != asn {
+            return None;
+        }
+        let mut words = Vec::with_capacity(self.words.len());
+        if !rest.is_empty() {
+            words.push((SegmentKind::Sequence as u32) << 16 | rest.len() as u32);
+            words.extend_from_slice(rest);
+        }
+        let taken = 2 + rest.len() - words.len();
+        words.extend_from_slice(self.words.get(2 + rest.len()..).unwrap_or(&[]));
+        Some(PathAttributes {
+            path_words: self.path_words - taken as u16,
+            words: words.into(),
+            ..*self
+        })
+    }
+
     /// Length of the path as paths are compared by: a set counts as one (RFC 4271 section 9.1.2.2).
     pub fn path_length(&self) -> usize {
         self.segments()
@@ -248,6 +270,18 @@ mod tests {
             (none.origin_as(), none.neighbor_as(), none.path_length()),
             (None, None, 0)
         );
+    }
+
+    #[test]
+    fn the_first_as_can_be_taken_off() {
+        let p = path(&[(Sequence, &[7, 7, 8]), (Set, &[9])], &[5]);
+        let q = p.without_leading(7).unwrap();
+        assert_eq!(q, path(&[(Sequence, &[7, 8]), (Set, &[9])], &[5]));
+        let last = path(&[(Sequence, &[7]), (Set, &[9])], &[5]);
+        assert_eq!(last.without_leading(7).unwrap(), path(&[(Set, &[9])], &[5]));
+        assert_eq!(p.without_leading(8), None);
+        assert_eq!(path(&[(Set, &[7])], &[]).without_leading(7), None);
+        assert_eq!(path(&[], &[7]).without_leading(7), None);
     }
 
     #[test]

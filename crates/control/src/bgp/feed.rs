@@ -159,7 +159,7 @@ impl Feed {
         if matches!(self.spec, FeedSpec::Bmp(_)) {
             return Err(format!("{} is a feed already", self.spec));
         }
-        if self.thread.as_ref().is_some_and(|t| !t.is_finished()) {
+        if self.progress.status().state == FeedState::Loading {
             return Err(format!("{} is still being read", self.spec));
         }
         self.read(shared)

@@ -115,6 +115,8 @@ struct Session {
 struct Monitored {
     source: SourceId,
     dialect: Dialect,
+    /// AS of the router's own end of the session.
+    own: Option<u32>,
 }
 
 impl Session {
@@ -183,10 +185,10 @@ impl Session {
     fn message(&mut self, bytes: &[u8]) -> Result<bool, BgpError> {
         match Message::parse(bytes)? {
             Message::RouteMonitoring(peer, body) => self.routes(&peer, body)?,
-            Message::PeerUp(peer, dialect) => {
+            Message::PeerUp(peer, dialect, own) => {
                 // What was heard before is void (RFC 7854 section 4.10).
                 self.end_session(&peer);
-                self.peer(&peer, dialect)?;
+                self.peer(&peer, dialect, own)?;
             }
             Message::PeerDown(peer) => {
                 self.end_session(&peer);
@@ -207,7 +209,12 @@ impl Session {
     }
 
     /// The source that the routes of a table are under.
-    fn peer(&mut self, peer: &PeerHeader, dialect: Dialect) -> Result<Monitored, BgpError> {
+    fn peer(
+        &mut self,
+        peer: &PeerHeader,
+        dialect: Dialect,
+        own: Option<u32>,
+    ) -> Result<Monitored, BgpError> {
         let full = BgpError::Limit {
             what: "peers of a BMP session",
             count: self.peers.len(),
@@ -224,7 +231,11 @@ impl Session {
         let name = format!("bmp {} {table}", self.name);
         let source = self.shared.add_source(name).ok_or(full)?;
         self.progress.status().sources.push(source);
-        let monitored = Monitored { source, dialect };
+        let monitored = Monitored {
+            source,
+            dialect,
+            own,
+        };
         self.peers.insert(*peer, monitored);
         Ok(monitored)
     }
@@ -238,14 +249,20 @@ impl Session {
             Some(m) => *m,
             // The table after the policy has no notification of its own: as the one before it is read, so is this.
             None => {
-                let dialect = self.known_dialect(peer);
-                self.peer(peer, dialect)?
+                let (dialect, own) = self.known_dialect(peer);
+                self.peer(peer, dialect, own)?
             }
         };
         let update = Update::parse(body, monitored.dialect, &mut self.builder)?;
         for change in update.changes() {
             self.changes.push(match change {
-                update::Change::Announce(net, id, path) => Change::Announce(net, id, path.clone()),
+                update::Change::Announce(net, id, path) => {
+                    // FRR puts the router's own AS in front of what it has heard. From another AS nobody hears that:
+                    // it would be a loop.
+                    let foreign = monitored.own.filter(|own| *own != peer.peer.asn);
+                    let heard = foreign.and_then(|own| path.without_leading(own));
+                    Change::Announce(net, id, heard.unwrap_or_else(|| path.clone()))
+                }
                 update::Change::Withdraw(net, id) => Change::Withdraw(net, id),
             });
         }
@@ -264,16 +281,14 @@ impl Session {
         update.fault().map_or(Ok(()), Err)
     }
 
-    fn known_dialect(&self, peer: &PeerHeader) -> Dialect {
+    fn known_dialect(&self, peer: &PeerHeader) -> (Dialect, Option<u32>) {
         let same = |p: &&PeerHeader| p.peer == peer.peer && p.as2 == peer.as2;
         let known = self.peers.iter().find(|(p, _)| same(p));
-        known.map_or(
-            Dialect {
-                as4: !peer.as2,
-                ..Dialect::default()
-            },
-            |(_, m)| m.dialect,
-        )
+        let usual = Dialect {
+            as4: !peer.as2,
+            ..Dialect::default()
+        };
+        known.map_or((usual, None), |(_, m)| (m.dialect, m.own))
     }
 
     /// A session of the router is up or down: what was heard on it before, in whichever table, counts no more.
