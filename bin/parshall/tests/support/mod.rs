@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -97,6 +98,8 @@ impl Netns {
     pub fn spawn_to(&self, line: &str, out: &Path, log: &Path) -> Process {
         let file = |path| std::fs::File::create(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
         let mut command = self.command(line);
+        // A group of its own, so that its own processes can be ended with it.
+        command.process_group(0);
         let child = command.stdout(file(out)).stderr(file(log)).spawn();
         Process {
             child: child.unwrap_or_else(|e| panic!("{line}: {e}")),
@@ -166,6 +169,11 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // The group, if it leads one.
+            let group = format!("-{}", self.child.id());
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).output();
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
