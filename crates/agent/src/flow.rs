@@ -50,7 +50,8 @@ pub struct FlowContext<'a> {
     pub records: Records,
 }
 
-/// Appends the sample. The raw header comes last, as hsflowd has it: what is told of the packet stands before it.
+/// Appends the sample. The raw header comes after what is told of the packet, as hsflowd has it; only what Wireshark's
+/// dissector does not know stands behind it, since it loses its way after a record it does not know.
 #[inline]
 pub fn push(
     b: &mut DatagramBuilder,
@@ -68,7 +69,6 @@ pub fn push(
         output: c.output,
     };
     b.push_flow_sample_expanded(&head, |w| {
-        push_times(w, slot, c);
         push_route(w, c);
         let tags = Tags::of(header);
         if c.records.has(RecordKind::VlanTunnel) && tags.count > 1 {
@@ -85,15 +85,13 @@ pub fn push(
             stripped: FCS,
             header,
         }));
+        push_times(w, slot, c);
     })
 }
 
 /// Queue, transit delay and time, as far as the sample has them.
 #[inline]
 fn push_times(w: &mut FlowRecordWriter<'_>, slot: &SampleSlot, c: &FlowContext<'_>) {
-    if let Some(unix_ns) = c.unix_ns {
-        w.push(&FlowRecord::Timestamp(Timestamp { unix_ns }));
-    }
     if c.records.has(RecordKind::TransitDelay) && slot.transit_ns != NO_TRANSIT {
         let delay_ns = slot.transit_ns;
         w.push(&FlowRecord::TransitDelay(TransitDelay { delay_ns }));
@@ -101,6 +99,9 @@ fn push_times(w: &mut FlowRecordWriter<'_>, slot: &SampleSlot, c: &FlowContext<'
     if c.records.has(RecordKind::EgressQueue) && slot.queue != NO_QUEUE {
         let queue = slot.queue.into();
         w.push(&FlowRecord::EgressQueue(EgressQueue { queue }));
+    }
+    if let Some(unix_ns) = c.unix_ns {
+        w.push(&FlowRecord::Timestamp(Timestamp { unix_ns }));
     }
 }
 
@@ -410,10 +411,6 @@ mod tests {
             5, 1, 0xC000_0201, 9, 1, 1500, 1,
             // Expanded flow sample: sequence, source, rate, pool, drops, input, output, records.
             3, 44 + 16 + 12 + 12 + 72 + 36 + 24 + 16 + 24 + 48, 1, 0, 7, 1000, 5000, 2, 0, 3, 0, 7, 9,
-            // Timestamp, transit delay, queue.
-            1043, 8, 1, 5,
-            1039, 4, 1234,
-            1036, 4, 2,
             // Gateway: next hop, AS here, of the source, of the peer towards it, path, communities, preference.
             1003, 64, 1, 0xC000_0209, 65_000, 65_010, 65_011, 2, 2, 1, 65_001, 1, 2, 3, 4, 1, 65_001 << 16 | 7, 200,
             // MPLS: next hop, stack received, stack sent.
@@ -426,6 +423,10 @@ mod tests {
             1001, 16, 0, 0, 10, 1,
             // Raw header: Ethernet, frame with FCS, FCS stripped, 22 bytes and 2 of padding.
             1, 40, 1, 64, 4, 22, 0, 0, 0, 0x88A8_200A, 0x8100_0005, 0x0800_0000,
+            // Transit delay, queue, time.
+            1039, 4, 1234,
+            1036, 4, 2,
+            1043, 8, 1, 5,
         ];
         assert_eq!(words(&slot, &context(&found, all)), want);
     }
@@ -457,13 +458,12 @@ mod tests {
             (RecordKind::Timestamp, 1043),
         ];
         for (kind, tag) in flow {
-            assert_eq!(
-                tags(&slot, &found, Records::NONE.with(kind, true)),
-                [tag, 1]
-            );
+            let mut got = tags(&slot, &found, Records::NONE.with(kind, true));
+            got.sort_unstable();
+            assert_eq!(got, [1, tag]);
         }
         let default = tags(&slot, &found, Records::default());
-        assert_eq!(default, [1039, 1036, 1003, 1006, 1002, 1001, 1]);
+        assert_eq!(default, [1003, 1006, 1002, 1001, 1]);
         // Of a plain packet nothing is known but its VLAN.
         let plain = SampleSlot::default();
         let got = tags(&plain, &Resolution::default(), Records::default());

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex};
 
 use parshall_agent::host::ProcReader;
 use parshall_agent::{
-    Agent, AgentConfig, AgentParts, CollectorConfig, CollectorStatus, IfReport, RouteInfo, Router,
-    Transport,
+    Agent, AgentConfig, AgentParts, CollectorConfig, CollectorStatus, Gateway, IfReport, Passage,
+    RecordKind, Records, Resolution, RouteInfo, Router, Sampled, Transport,
 };
+use parshall_bgp::{PathBuilder, text};
+use parshall_device::{HardwareState, MacErrors};
 use parshall_ring::ring;
 use parshall_sample::SampleSlot;
 
@@ -29,9 +31,38 @@ impl Router for TwoPorts {
             admin_up: true,
             link_up: true,
             sflow: true,
+            hardware: Some(HardwareState {
+                mac: MacErrors {
+                    fcs: Some(7),
+                    ..MacErrors::default()
+                },
+                module: Some(module()),
+            }),
             ..IfReport::default()
         };
         vec![port(1), port(2)]
+    }
+    /// Everything there is to tell.
+    fn explain(&self, packet: &Sampled<'_>, found: &mut Resolution) {
+        found.clear();
+        found.route = self.resolve(packet.header, packet.rx_if);
+        found.passage = Passage::Routed;
+        found.labels_known = true;
+        found.in_labels.push(16 << 12 | 0x140);
+        found.out_labels.extend([17 << 12 | 0x3F, 18 << 12 | 0x13F]);
+        let line = "::/0 as-path 65001 {3,4} 7 communities 65001:7 no-export local-pref 200 next-hop 192.0.2.9";
+        let (_, path) = text::parse_line(line, &mut PathBuilder::default())
+            .unwrap()
+            .unwrap();
+        found.gateway = Some(Gateway {
+            router_as: 65_000,
+            src_as: 65_010,
+            src_peer_as: 65_011,
+            path: Some(path.into()),
+        });
+    }
+    fn unix_ns(&self, monotonic_ns: u64) -> Option<u64> {
+        Some(1_700_000_000 * SECOND + monotonic_ns)
     }
     fn resolve(&self, header: &[u8], _rx_if: u32) -> Option<RouteInfo> {
         let next_hop: IpAddr = match header.get(12..14)? {
@@ -49,6 +80,15 @@ impl Router for TwoPorts {
     fn pool(&self, _if_index: u32) -> (u64, u64) {
         (1 << 33, 5)
     }
+}
+
+/// The memory of an SFP module that measures.
+fn module() -> Vec<u8> {
+    let mut m = vec![0; 512];
+    (m[0], m[92]) = (3, 0x60);
+    m[60..62].copy_from_slice(&1310u16.to_be_bytes());
+    m[256 + 96..256 + 98].copy_from_slice(&[0x23, 0x80]);
+    m
 }
 
 #[derive(Clone, Default)]
@@ -152,6 +192,10 @@ fn frames() -> Vec<Vec<u8>> {
             &ip4(17, &udp(40000, 40001, &data[..50])),
         ),
         frame(
+            &[0x88, 0xA8, 0x00, 0x07, 0x81, 0x00, 0x60, 0x64, 0x08, 0x00],
+            &ip4(17, &udp(40000, 40001, &data[..50])),
+        ),
+        frame(
             &[0x88, 0x47],
             &[&[0, 1, 0x01, 64], &ip4(6, &tcp(&data))[..]].concat(),
         ),
@@ -206,7 +250,14 @@ fn datagrams() -> Vec<Vec<u8>> {
         elected: "192.0.2.1".parse().unwrap(),
         seed: 1,
     };
-    let mut agent = Agent::new(AgentConfig::default(), parts, SECOND).unwrap();
+    // Of those it does not know it bears one in a sample.
+    let unknown = [RecordKind::EgressQueue, RecordKind::TransitDelay];
+    let known = RecordKind::ALL.iter().filter(|k| !unknown.contains(k));
+    let config = AgentConfig {
+        records: known.fold(Records::NONE, |r, k| r.with(*k, true)),
+        ..AgentConfig::default()
+    };
+    let mut agent = Agent::new(config, parts, SECOND).unwrap();
     let (mut samples, consumer) = ring::<SampleSlot>(64);
     agent.add_source(0, consumer);
     // A minute at 20 polls a second, one sample each, cut at every header length there may be.
@@ -217,6 +268,7 @@ fn datagrams() -> Vec<Vec<u8>> {
         samples.write(|s| {
             (s.rx_if, s.tx_if, s.rate) = (1 + tick as u32 % 2, u32::MAX, 1000);
             (s.frame_len, s.header_len) = (f.len() as u32, cut as u16);
+            (s.time, s.transit_ns, s.queue) = (tick + 1, 4321, 3);
             s.header[..cut].copy_from_slice(&f[..cut]);
         });
         agent.poll(SECOND + tick * SECOND / 20);
@@ -268,6 +320,9 @@ fn tshark_finds_nothing_malformed() {
         "Expanded counters sample",
         "Interface Speed: 1000000000",
         "Next hop: 198.51.100.1",
+        "Extended gateway data",
+        "Extended MPLS data",
+        "Processor information",
     ] {
         assert!(text.contains(part), "tshark -V shows no {part:?}");
     }

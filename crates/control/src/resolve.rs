@@ -34,6 +34,8 @@ pub(crate) struct Resolver<'a> {
     pub memory: &'a mut Memory,
     /// Tables of the interface that the packet came in on, by family.
     pub tables: [u32; 2],
+    /// It may have come with labels.
+    pub mpls: bool,
 }
 
 /// What a resolver keeps from packet to packet.
@@ -206,7 +208,8 @@ impl Resolver<'_> {
         if found.out_labels != sent {
             return found.out_labels.clear();
         }
-        found.labels_known = true;
+        // With labels it could have come, too, that were popped.
+        found.labels_known = !self.mpls;
         self.conclude(way, masks, Some(&ip), s, found);
     }
 

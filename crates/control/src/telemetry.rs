@@ -42,6 +42,8 @@ pub struct Port {
     rate: u32,
     born: IfTotals,
     routed: bool,
+    /// MPLS is spoken.
+    mpls: bool,
     /// Table indices by family.
     tables: [u32; 2],
     addresses: Vec<IpAddr>,
@@ -69,6 +71,7 @@ pub fn port(i: &Interface, rate: u32, forwarding: &Forwarding) -> Port {
         rate,
         born: i.born,
         routed: i.xconnect.is_none(),
+        mpls: i.mpls,
         tables: [table(Family::Ip4), table(Family::Ip6)],
         addresses: i.addresses.iter().map(|a| a.0).collect(),
         loopback: info.is_some_and(|d| d.kind == "Loopback"),
@@ -203,6 +206,7 @@ impl parshall_agent::Router for View {
             bgp: &self.bgp,
             memory: &mut memory,
             tables: port.tables,
+            mpls: port.mpls,
         };
         resolver.explain(packet, found);
     }

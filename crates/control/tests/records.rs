@@ -193,6 +193,8 @@ struct Told {
     /// Next hop, labels in, labels out.
     mpls: Option<(Address, Vec<u32>, Vec<u32>)>,
     gateway: Option<Gateway>,
+    /// It has a time.
+    timed: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -232,6 +234,8 @@ fn read_samples(bytes: &[u8], all: &mut BTreeMap<u16, Told>) {
                     });
                 }
                 FlowRecord::RawHeader(h) => id = read_frame(h.header).map(|f| f.id),
+                FlowRecord::Timestamp(_) => told.timed = true,
+                FlowRecord::TransitDelay(_) | FlowRecord::EgressQueue(_) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -239,8 +243,11 @@ fn read_samples(bytes: &[u8], all: &mut BTreeMap<u16, Told>) {
     }
 }
 
-/// Sends the frames through a router; what samples told, and what left by which interface.
-fn through(frames: &[Vec<u8>], more: &str) -> (BTreeMap<u16, Told>, BTreeMap<u16, (usize, Frame)>) {
+/// What samples told, and which frames left by which interface.
+type Outcome = (BTreeMap<u16, Told>, BTreeMap<u16, (usize, Frame)>);
+
+/// Sends the frames through a router that samples as `more` says, and waits for so many samples.
+fn through(frames: &[Vec<u8>], more: &str, expected: usize) -> Outcome {
     let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = collector.local_addr().unwrap().port();
     // The socket's buffer holds less than all the samples: a thread of its own empties it.
@@ -274,7 +281,6 @@ fn through(frames: &[Vec<u8>], more: &str) -> (BTreeMap<u16, Told>, BTreeMap<u16
         &mut r,
         &format!("sflow collector add 127.0.0.1 port {port}"),
     );
-    run(&mut r, "sflow enable pg0 sampling-rate 1");
     let stream = format!(
         "packet-generator new {{ name s rate 1000 limit {} interface pg0 node ethernet-input pcap {} }}",
         frames.len(),
@@ -284,7 +290,7 @@ fn through(frames: &[Vec<u8>], more: &str) -> (BTreeMap<u16, Told>, BTreeMap<u16
     run(&mut r, "packet-generator enable-stream s");
     let mut told = BTreeMap::new();
     let start = Instant::now();
-    while told.len() < frames.len() {
+    while told.len() < expected {
         r.turn();
         while let Ok(d) = datagrams.recv_timeout(Duration::from_millis(20)) {
             read_samples(&d, &mut told);
@@ -293,9 +299,8 @@ fn through(frames: &[Vec<u8>], more: &str) -> (BTreeMap<u16, Told>, BTreeMap<u16
         let mut state = || r.execute("show sflow", false);
         assert!(
             !late,
-            "{} of {} samples came: {:?}",
+            "{} of {expected} samples came: {:?}",
             told.len(),
-            frames.len(),
             state()
         );
     }
@@ -328,7 +333,7 @@ fn last_two(a: &Address) -> Option<[u8; 2]> {
 #[test]
 fn samples_tell_what_became_of_their_packets() {
     let frames = frames();
-    let (told, sent) = through(&frames, "");
+    let (told, sent) = through(&frames, "sflow enable pg0 sampling-rate 1", frames.len());
     let mut kinds = [0usize; 4];
     for bytes in &frames {
         let came = read_frame(bytes).unwrap();
@@ -396,9 +401,12 @@ fn samples_tell_the_as_path_that_a_feed_knows() {
                 20.9.0.0/16 as-path 65009 {1,2}\n\
                 2001:db8:5::/48 as-path 4200000001 next-hop 2001:db8:1::2\n";
     std::fs::write(&paths, text).unwrap();
-    let more = format!("bgp local-as 65000\nbgp feed file {}\n", paths.display());
+    let more = format!(
+        "bgp local-as 65000\nbgp feed file {}\nsflow enable pg0 sampling-rate 1",
+        paths.display()
+    );
     let frames = frames();
-    let (told, _) = through(&frames, &more);
+    let (told, _) = through(&frames, &more, frames.len());
     let mut seen = [0usize; 4];
     for bytes in &frames {
         let came = read_frame(bytes).unwrap();
@@ -437,4 +445,47 @@ fn samples_tell_the_as_path_that_a_feed_knows() {
         }
     }
     assert!(seen.iter().all(|n| *n >= 16), "{seen:?}");
+}
+
+#[test]
+fn samples_of_packets_on_their_way_out_tell_the_same() {
+    let frames = frames();
+    let received = |b: &Vec<u8>| read_frame(b).map(|f| (f.id, f.labels));
+    let came: BTreeMap<u16, Vec<u32>> = frames.iter().filter_map(received).collect();
+    let mut kinds = [0usize; 4];
+    // Where a packet may come with labels, it is not known on its way out whether it did.
+    for mpls in ["enable", "disable"] {
+        let rx = format!("set interface mpls pg0 {mpls}\nsflow enable pg0 sampling-rate 1");
+        let tx = format!(
+            "set interface mpls pg0 {mpls}\nsflow direction tx\nsflow enable pg1 sampling-rate 1\n\
+             sflow enable pg2 sampling-rate 1\nsflow records timestamp on"
+        );
+        let leaving = through(&frames, &rx, frames.len()).1.len();
+        let (told, sent) = through(&frames, &tx, leaving);
+        assert_eq!(told.len(), sent.len());
+        for (id, said) in &told {
+            let (port, left) = &sent[id];
+            let output = said.output.unwrap().kind();
+            assert_eq!(output, InterfaceKind::Index(index(*port)));
+            let switch = said.switch.unwrap();
+            assert_eq!((switch.in_vlan, switch.out_vlan), (0, 0));
+            assert!(said.timed, "{id}");
+            if let Some((hop, labels_in, labels_out)) = &said.mpls {
+                assert_eq!(labels_out, &left.labels);
+                assert!(labels_in.is_empty() && came[id].is_empty(), "{id}");
+                assert_eq!(*hop, said.router.unwrap().next_hop);
+                kinds[0] += 1;
+            } else if left.labels.is_empty() && came[id].is_empty() {
+                kinds[1] += 1;
+                assert!(said.router.is_some(), "{id}");
+            } else {
+                kinds[2] += 1;
+            }
+            if let Some(hop) = said.router.and_then(|r| last_two(&r.next_hop)) {
+                assert_eq!(hop, sent_to(left), "{id} {said:?}");
+                kinds[3] += 1;
+            }
+        }
+    }
+    assert_eq!(kinds.map(|k| k >= 32), [true; 4], "{kinds:?}");
 }

@@ -261,6 +261,97 @@ mod tests {
         assert_eq!(r.looks.len(), MAX_LOOKS);
     }
 
+    /// The fields of a table of `/proc/net/snmp` by name, read on their own.
+    fn snmp(prefix: &str) -> std::collections::BTreeMap<String, u32> {
+        let text = fs::read_to_string("/proc/net/snmp").unwrap();
+        let mut rows = text
+            .lines()
+            .filter_map(|l| l.strip_prefix(&format!("{prefix}: ")));
+        let names = rows.next().unwrap().split(' ').map(str::to_owned);
+        let values = rows
+            .next()
+            .unwrap()
+            .split(' ')
+            .map(|v| v.parse::<i64>().unwrap() as u32);
+        names.zip(values).collect()
+    }
+
+    /// A number that grows lies between what it was before and after; it may wrap.
+    fn between(before: u32, told: u32, after: u32) -> bool {
+        told.wrapping_sub(before) <= after.wrapping_sub(before)
+    }
+
+    #[test]
+    fn values_are_those_of_proc() {
+        let stat = || {
+            let text = fs::read_to_string("/proc/stat").unwrap();
+            let first = text.lines().next().unwrap().to_owned();
+            let times = first.split_ascii_whitespace().skip(1);
+            times.map(|t| t.parse::<u64>().unwrap()).collect::<Vec<_>>()
+        };
+        let before = (stat(), snmp("Ip"), snmp("Tcp"), snmp("Udp"), snmp("Icmp"));
+        let reader = ProcReader::new();
+        let hz = reader.hz;
+        let r = { reader }.read();
+        let after = (stat(), snmp("Ip"), snmp("Tcp"), snmp("Udp"), snmp("Icmp"));
+        let c = &r.cpu;
+        let guest = c.guest.unwrap();
+        let told = [
+            c.user,
+            c.nice,
+            c.system,
+            c.idle,
+            c.wio,
+            c.intr,
+            c.sintr,
+            guest.steal,
+            guest.guest,
+            guest.guest_nice,
+        ];
+        for (i, t) in told.into_iter().enumerate() {
+            let ms = |ticks: u64| (ticks * 1000 / hz) as u32;
+            assert!(between(ms(before.0[i]), t, ms(after.0[i])), "time {i}: {t}");
+        }
+        let told = [
+            (&before.1, &after.1, "InReceives", r.ip.in_receives),
+            (&before.1, &after.1, "OutRequests", r.ip.out_requests),
+            (&before.1, &after.1, "DefaultTTL", r.ip.default_ttl),
+            (&before.1, &after.1, "FragCreates", r.ip.frag_creates),
+            (&before.2, &after.2, "MaxConn", r.tcp.max_conn),
+            (&before.2, &after.2, "InSegs", r.tcp.in_segs),
+            (&before.2, &after.2, "InCsumErrors", r.tcp.in_csum_errors),
+            (&before.3, &after.3, "InDatagrams", r.udp.in_datagrams),
+            (&before.3, &after.3, "InCsumErrors", r.udp.in_csum_errors),
+            (&before.4, &after.4, "InMsgs", r.icmp.in_msgs),
+            (
+                &before.4,
+                &after.4,
+                "OutAddrMaskReps",
+                r.icmp.out_addr_mask_reps,
+            ),
+        ];
+        for (before, after, name, told) in told {
+            assert!(between(before[name], told, after[name]), "{name}: {told}");
+        }
+        let memory = fs::read_to_string("/proc/meminfo").unwrap();
+        let kib = |key: &str| {
+            let line = memory
+                .lines()
+                .find_map(|l| l.strip_prefix(&format!("{key}:")));
+            let number = line.unwrap().trim().strip_suffix(" kB").unwrap();
+            number.parse::<u64>().unwrap() * 1024
+        };
+        assert_eq!(r.memory.total, kib("MemTotal"));
+        assert_eq!(r.memory.swap_total, kib("SwapTotal"));
+        assert_eq!(r.processor.total_memory, kib("MemTotal"));
+        // This process: no more than its limit, no less than this function takes.
+        let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
+        let limit = limit.unwrap().0.min(u64::from(u32::MAX)) as u32;
+        assert_eq!(r.app.fd_max, limit);
+        assert!(r.app.fd_open >= 3 && r.app.fd_open <= limit);
+        assert!(r.app.mem_used > 1 << 20 && r.app.mem_used < r.app.mem_max);
+    }
+
     #[test]
     fn a_machine_without_any_file_is_unknown_and_no_error() {
         let empty = tempfile::tempdir().unwrap();

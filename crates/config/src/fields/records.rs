@@ -36,13 +36,13 @@ pub(super) const RECORDS: Section = Section {
         field(
             "egress-queue",
             Kind::Bool,
-            Value("true"),
+            Value("false"),
             "Transmit queue, of packets sampled on their way out.",
         ),
         field(
             "transit-delay",
             Kind::Bool,
-            Value("true"),
+            Value("false"),
             "Time from receive to transmit, of packets sampled on their way out.",
         ),
         field(
