@@ -123,6 +123,7 @@ struct Port {
 pub struct Netlink {
     config: NetlinkConfig,
     kernel: Box<dyn Kernel>,
+    /// The second it started in, of the clock that `now` is of.
     started: u64,
     usersock: Channel,
     psample: Channel,
@@ -153,7 +154,7 @@ impl Netlink {
         let mut n = Netlink {
             config: config.netlink.unwrap_or_default(),
             kernel,
-            started: now,
+            started: now / SECOND,
             usersock: Channel::new(Which::Usersock, now),
             psample: Channel::new(Which::Psample, now),
             dropmon: None,
@@ -227,7 +228,8 @@ impl Netlink {
         }
         self.second = to;
         let mut batch = Batch::default();
-        let uptime = (now.saturating_sub(self.started) / SECOND) as u32;
+        // Of seconds' numbers, so that two states never tell of the same second, however late one of them is.
+        let uptime = to.saturating_sub(self.started) as u32;
         let drops = lost.wrapping_add(self.psample.failed()) as u32;
         let Some(head) = self.usersock.next() else {
             return;

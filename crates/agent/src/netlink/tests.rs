@@ -218,6 +218,22 @@ fn state_goes_out_every_second_and_counters_at_first_sight_and_then_by_their_num
 }
 
 #[test]
+fn states_that_come_late_and_then_on_time_never_tell_of_the_same_second() {
+    let kernel = FakeKernel::default();
+    let config = settings(NetlinkConfig::default());
+    let mut n = Netlink::new(&config, Box::new(kernel.clone()), SECOND * 9 / 10);
+    n.tick(SECOND * 9 / 10);
+    let mut told = Vec::new();
+    // Late by 950 ms, then on time.
+    for now in [SECOND * 295 / 100, SECOND * 3, SECOND * 4] {
+        n.every_second(now, &[], 0);
+        let status = only(Which::Usersock, kernel.take());
+        told.push(number(&status[0], 0, 20).unwrap());
+    }
+    assert_eq!(told, [2, 3, 4]);
+}
+
+#[test]
 fn a_port_that_comes_again_is_introduced_again_and_polling_can_be_off() {
     let (mut n, kernel) = exporter(NetlinkConfig::default());
     let counters = |n: &mut Netlink, second: u64, ports: &[IfReport]| {
