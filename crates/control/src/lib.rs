@@ -5,6 +5,7 @@
 //! prefixes, frames) know no thread and no clock; [`Router`] puts them together with engine and drivers.
 
 mod adjacency;
+mod ask;
 mod bgp;
 pub mod commands;
 mod cpus;
@@ -29,6 +30,7 @@ mod solicit;
 mod telemetry;
 mod text;
 
+pub use ask::Asker;
 pub use bgp::{BgpTable, FeedSpec, FeedState, TableFull};
 pub use commands::{Context, Handler, Output, execute_lines, rehearse};
 pub use drivers::{

@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parshall_command::{Request, Waker};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::ask::{Asker, Jobs, jobs};
 use crate::router::Router;
 
 /// Requests served before workers have their turn.
@@ -26,6 +27,8 @@ pub struct Wakeup {
     signals: UnixStream,
     /// Kept so that `signals` never reads as closed.
     raise: UnixStream,
+    asker: Asker,
+    jobs: Jobs,
 }
 
 impl Wakeup {
@@ -52,19 +55,26 @@ impl Wakeup {
         for s in [&woken, &wake, &signals] {
             s.set_nonblocking(true)?;
         }
+        let wake = Arc::new(wake);
+        let (asker, jobs) = jobs(waker(&wake));
         Ok(Wakeup {
             woken,
-            wake: Arc::new(wake),
+            wake,
             signals,
             raise,
+            asker,
+            jobs,
         })
     }
 
     /// What front ends call after they have sent a request.
     pub fn waker(&self) -> Waker {
-        let wake = self.wake.clone();
-        // A full pipe is as good as one byte in it.
-        Arc::new(move || drop((&*wake).write(&[1])))
+        waker(&self.wake)
+    }
+
+    /// What front ends ask the router itself with, while [`run`] runs.
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Sleeps until something happens or the time is over. True = a signal came.
@@ -82,6 +92,12 @@ impl Wakeup {
     }
 }
 
+fn waker(wake: &Arc<UnixStream>) -> Waker {
+    let wake = wake.clone();
+    // A full pipe is as good as one byte in it.
+    Arc::new(move || drop((&*wake).write(&[1])))
+}
+
 /// Empties a pipe; says whether there was anything.
 fn drain(mut stream: &UnixStream) -> bool {
     let mut bytes = [0; 64];
@@ -96,7 +112,7 @@ fn drain(mut stream: &UnixStream) -> bool {
 /// devices are released.
 pub fn run(router: &mut Router, requests: &Receiver<Request>, wakeup: &mut Wakeup) {
     while !router.is_stopping() {
-        let served = serve(router, requests);
+        let served = serve(router, requests).max(wakeup.jobs.serve(router, TURN));
         let busy = router.turn();
         if router.is_stopping() {
             break;
@@ -164,6 +180,37 @@ mod tests {
         assert!(matches!(wrong, Reply::Error(e) if e.contains("did you mean loop0")));
         assert_eq!(bye, Reply::Text(String::new()));
         assert!(r.is_stopping());
+    }
+
+    #[test]
+    fn jobs_run_in_the_routers_thread_until_it_ends() {
+        let mut wakeup = Wakeup::without_signals().unwrap();
+        let asker = wakeup.asker();
+        let (_send, requests) = channel();
+        let askers: Vec<_> = (0..4)
+            .map(|_| {
+                let asker = asker.clone();
+                std::thread::spawn(move || {
+                    let ask = || asker.ask(|r| r.run_line("create loopback interface", false));
+                    (0..100).filter(|_| matches!(ask(), Some(Ok(_)))).count()
+                })
+            })
+            .collect();
+        let end = std::thread::spawn(move || {
+            let made: usize = askers.into_iter().map(|a| a.join().unwrap()).sum();
+            (
+                made,
+                asker.ask(|r| r.run_line("shutdown", false).is_ok()),
+                asker,
+            )
+        });
+        let mut r = router();
+        run(&mut r, &requests, &mut wakeup);
+        let (made, bye, asker) = end.join().unwrap();
+        // Eight interfaces there can be, and local0 is one.
+        assert_eq!((made, bye), (7, Some(true)));
+        drop(wakeup);
+        assert!(asker.ask(|_| ()).is_none());
     }
 
     #[test]
