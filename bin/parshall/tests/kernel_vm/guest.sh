@@ -30,6 +30,8 @@ until_true grep -q listening psample.log
 until_true test -S /run/parshall.sock
 ready() { [ "$(ctl --json show sflow | tr -d ' \n' | grep -o '"state":"ready"' | wc -l)" = "$1" ]; }
 until_true ready 3
+# Only now: what the router sends on its own account when it starts would be sampled before the kernel takes samples.
+ctl sflow enable host-left direction tx sampling-rate 1
 
 ctl packet-generator enable-stream packets
 ctl packet-generator enable-stream drops
