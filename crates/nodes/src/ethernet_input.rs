@@ -14,7 +14,7 @@ use std::sync::Arc;
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED, Pool};
 use parshall_counters::{DropReason, WorkerCounters};
 use parshall_graph::wide::{Isa, WideNode};
-use parshall_graph::{Ctx, Dispatch, NodeSpec, TraceRecord};
+use parshall_graph::{CONTINUE, Ctx, Dispatch, NodeSpec, TraceRecord};
 
 use crate::state::{IfView, Shared, if_flags};
 
@@ -26,9 +26,9 @@ pub const SPEC: NodeSpec = NodeSpec::new(
         "ip6-input",
         "mpls-input",
         "arp-input",
-        "l2-input",
     ],
 )
+.starting("l2-input")
 .by_interface()
 .format(format);
 
@@ -36,7 +36,8 @@ const IP4_INPUT: u16 = 0;
 const IP6_INPUT: u16 = 1;
 const MPLS_INPUT: u16 = 2;
 const ARP_INPUT: u16 = 3;
-const L2_INPUT: u16 = 4;
+/// Layer 2: the arc of its features, which ends at `l2-input`.
+const L2_INPUT: u16 = CONTINUE;
 
 /// Bytes of an Ethernet header without tags.
 const HEADER: u16 = 14;

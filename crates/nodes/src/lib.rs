@@ -83,6 +83,11 @@ pub const ARCS: &[ArcSpec] = &[
         end: ArcEnd::Node("ethernet-input"),
     },
     ArcSpec {
+        name: "l2-input",
+        side: Side::Rx,
+        end: ArcEnd::Node("l2-input"),
+    },
+    ArcSpec {
         name: "ip4-unicast",
         side: Side::Rx,
         end: ArcEnd::Node("ip4-lookup"),

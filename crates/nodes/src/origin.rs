@@ -19,7 +19,7 @@ enum Place {
 }
 
 /// Arcs on which packets carry a link-layer header.
-const LINK_ARC: &str = "device-input";
+const LINK_ARCS: [&str; 2] = ["device-input", "l2-input"];
 const OUT_ARC: &str = "interface-output";
 /// Nodes of which the same holds.
 const LINK_NODES: [&str; 2] = ["ethernet-input", "l2-input"];
@@ -50,7 +50,7 @@ impl Places {
             if arc == Some(OUT_ARC) || OUT_NODES.contains(&s.name) {
                 Place::Out
             } else if s.kind == NodeKind::Input
-                || arc == Some(LINK_ARC)
+                || arc.is_some_and(|a| LINK_ARCS.contains(&a))
                 || LINK_NODES.contains(&s.name)
             {
                 Place::Link
