@@ -28,6 +28,7 @@ const RANKS: &[(u8, &[&str])] = &[
         &[
             "parshall-counters",
             "parshall-fib",
+            "parshall-acl",
             "parshall-sample",
             "parshall-device",
             "parshall-linux",
@@ -57,6 +58,11 @@ const SAME_RANK: &[(&str, &str, &str)] = &[
         "parshall-device",
         "parshall-counters",
         "a queue names the reason of each packet it drops, from the one reason list",
+    ),
+    (
+        "parshall-acl",
+        "parshall-counters",
+        "a rule counts its hits in counters that one worker writes",
     ),
     (
         "parshall-bench",
