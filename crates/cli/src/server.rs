@@ -3,9 +3,9 @@
 //! dropped. No thread here ever touches the router's state: requests go to its owner over a channel.
 
 use crate::protocol::{MAX_LINE, WireReply, WireRequest};
-use crate::socket::{SocketError, SocketFile};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parshall_command::{Reply, Request, Waker};
+use parshall_linux::{SocketError, SocketFile};
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;

@@ -1,11 +1,15 @@
-//! The socket file: made in private and moved into place complete, so that nobody can connect before
-//! its mode and group are right; a stale one is replaced, a live one is respected; removed at the end
-//! only if it is still ours.
+//! The file of a listening Unix socket: made in private and moved into place complete, so that nobody can
+//! connect before its mode and group are right; a stale one is replaced, a live one is respected; removed at
+//! the end only if it is still ours. Follows unix(7).
 
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
 use nix::unistd::Group;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -14,7 +18,19 @@ use thiserror::Error;
 /// Mode of the socket: its owner and its group may give commands.
 const MODE: u32 = 0o660;
 
-/// Why the command socket cannot be opened.
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// What a socket carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketKind {
+    /// A stream of bytes.
+    Stream,
+    /// Whole messages, in order (`SOCK_SEQPACKET`).
+    Packets,
+}
+
+/// Why a socket cannot be opened.
 #[derive(Debug, Error)]
 pub enum SocketError {
     /// Somebody answers on it.
@@ -40,16 +56,32 @@ pub enum SocketError {
 
 /// A bound socket and the file that stands for it.
 #[derive(Debug)]
-pub(crate) struct SocketFile {
-    pub(crate) listener: UnixListener,
+pub struct SocketFile {
+    /// What accepts. Of a socket of packets only `accept` and the descriptor are of use.
+    pub listener: UnixListener,
     path: PathBuf,
     /// Device and inode, to know the file again.
     identity: (u64, u64),
 }
 
 impl SocketFile {
-    /// Listens on `path`, mode 0660, owned by `group` if one is named. Missing folders are made.
-    pub(crate) fn bind(path: &Path, group: Option<&str>) -> Result<SocketFile, SocketError> {
+    /// Listens on `path` for streams, mode 0660, owned by `group` if one is named. Missing folders are made.
+    ///
+    /// # Errors
+    /// Why not: taken, no socket, no such group, or what the system says.
+    pub fn bind(path: &Path, group: Option<&str>) -> Result<SocketFile, SocketError> {
+        SocketFile::bind_kind(path, group, SocketKind::Stream)
+    }
+
+    /// The same for a socket of either kind.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_kind(
+        path: &Path,
+        group: Option<&str>,
+        kind: SocketKind,
+    ) -> Result<SocketFile, SocketError> {
         let gid = group.map(group_id).transpose()?;
         // The kernel's limit on the length: binding elsewhere and moving the file would get round it,
         // but then nobody could connect.
@@ -61,7 +93,7 @@ impl SocketFile {
         fs::create_dir_all(folder).map_err(fail(folder, "cannot make the folder"))?;
         refuse_if_taken(path)?;
         let private = folder.join(private_name(path));
-        let made = bind_private(&private, path, gid);
+        let made = bind_private(&private, path, gid, kind);
         // The private folder goes in any case; what is left in it is ours.
         let _ = fs::remove_dir_all(&private);
         let listener = made?;
@@ -118,9 +150,24 @@ fn refuse_if_taken(path: &Path) -> Result<(), SocketError> {
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // A listener of the other kind is one too.
+        Err(error) if error.raw_os_error() == Some(nix::libc::EPROTOTYPE) => {
+            Err(SocketError::InUse(path.to_owned()))
+        }
         Ok(_) => Err(SocketError::InUse(path.to_owned())),
         Err(error) => Err(fail(path, "cannot tell whether it is in use")(error)),
     }
+}
+
+fn listen_on(path: &Path, kind: SocketKind) -> io::Result<UnixListener> {
+    let kind = match kind {
+        SocketKind::Stream => return UnixListener::bind(path),
+        SocketKind::Packets => SockType::SeqPacket,
+    };
+    let made = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    bind(made.as_raw_fd(), &UnixAddr::new(path)?)?;
+    listen(&made, Backlog::new(BACKLOG)?)?;
+    Ok(UnixListener::from(made))
 }
 
 /// Makes the socket in a folder that only we can enter, then moves it to where it belongs.
@@ -128,6 +175,7 @@ fn bind_private(
     private: &Path,
     path: &Path,
     gid: Option<u32>,
+    kind: SocketKind,
 ) -> Result<UnixListener, SocketError> {
     let _ = fs::remove_dir_all(private);
     fs::DirBuilder::new()
@@ -135,7 +183,7 @@ fn bind_private(
         .create(private)
         .map_err(fail(private, "cannot make the folder"))?;
     let socket = private.join("s");
-    let listener = UnixListener::bind(&socket).map_err(fail(path, "cannot listen"))?;
+    let listener = listen_on(&socket, kind).map_err(fail(path, "cannot listen"))?;
     fs::set_permissions(&socket, fs::Permissions::from_mode(MODE))
         .map_err(fail(path, "cannot set its mode"))?;
     if gid.is_some() {
@@ -184,6 +232,23 @@ mod tests {
         ));
         assert!(UnixStream::connect(&path).is_ok());
         drop(first);
+    }
+
+    #[test]
+    fn a_socket_of_packets_is_respected_and_replaced_as_well() {
+        let dir = folder();
+        let path = dir.path().join("stats.sock");
+        let packets = || SocketFile::bind_kind(&path, None, SocketKind::Packets);
+        let first = packets().expect("bound");
+        for again in [packets(), SocketFile::bind(&path, None)] {
+            assert!(matches!(again, Err(SocketError::InUse(_))), "{again:?}");
+        }
+        // As a process that dies leaves it: the file without the listener.
+        let kept = dir.path().join("kept");
+        fs::hard_link(&path, &kept).expect("kept");
+        drop(first);
+        fs::rename(&kept, &path).expect("back");
+        assert!(packets().is_ok());
     }
 
     #[test]
