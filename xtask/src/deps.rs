@@ -34,7 +34,7 @@ const RANKS: &[(u8, &[&str])] = &[
             "parshall-linux",
         ],
     ),
-    (3, &["parshall-graph"]),
+    (3, &["parshall-graph", "parshall-stats-segment"]),
     (4, &["parshall-nodes", "parshall-drivers", "parshall-agent"]),
     (5, &["parshall-control", "parshall-bench"]),
     (
