@@ -37,7 +37,7 @@ fn read(bytes: &[u8]) -> BTreeMap<String, Read> {
         let at = pointer as usize - base;
         let n = u32_at(at - 8);
         assert!(
-            at % 8 == 0 && at + n * size < bytes.len(),
+            at.is_multiple_of(8) && at + n * size < bytes.len(),
             "a vector behind the end"
         );
         (0..n).map(move |i| at + i * size)
