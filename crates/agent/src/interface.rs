@@ -252,7 +252,7 @@ fn generic_record(r: &IfReport) -> IfCounters {
     };
     IfCounters {
         if_index: r.if_index,
-        if_type: 6,
+        if_type: if r.if_type == 0 { 6 } else { r.if_type },
         if_speed: r.speed,
         if_direction: match r.duplex {
             Duplex::Unknown => 0,

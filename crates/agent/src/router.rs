@@ -73,6 +73,8 @@ pub struct IfReport {
     pub mac: [u8; 6],
     /// It is a loopback.
     pub loopback: bool,
+    /// Its ifType (IANAifType-MIB), 0 = that of Ethernet.
+    pub if_type: u32,
     /// ifIndex of its Linux counterpart in the agent's own network namespace, 0 = none.
     pub os_index: u32,
     /// Bits per second, 0 = unknown.

@@ -90,6 +90,8 @@ pub struct Meta {
     pub trace: u32,
     /// For a node's own use between itself and the next node.
     pub scratch: [u32; 2],
+    /// Interfaces without a device that it has left through: what is made of it must not go round for ever.
+    pub nesting: u32,
 }
 
 impl Meta {
@@ -115,6 +117,7 @@ impl Meta {
             mpls_tc_s: 0,
             trace: 0,
             scratch: [0; 2],
+            nesting: 0,
         }
     }
 

@@ -18,6 +18,7 @@ use parshall_linux::IpPrefix;
 
 use crate::error::{Error, Result};
 use crate::prefix::IpNet;
+use crate::virtual_interface::VirtualKind;
 
 /// An interface to be made.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,8 @@ pub enum DeviceKind {
     Memif(MemifSpec),
     /// A Linux interface by AF_XDP.
     AfXdp(AfXdpConfig),
+    /// None at all: made of what other interfaces send and receive.
+    Virtual(VirtualKind),
 }
 
 /// The host side of a tap.
@@ -147,6 +150,7 @@ impl DeviceKind {
             DeviceKind::AfPacket { .. } => "host-",
             DeviceKind::Memif(_) => "memif",
             DeviceKind::AfXdp(_) => "xdp-",
+            DeviceKind::Virtual(v) => v.stem(),
         }
     }
     /// The name that number `instance` gets by itself.
@@ -158,7 +162,7 @@ impl DeviceKind {
             other => format!("{}{instance}", other.stem()),
         }
     }
-    /// The graph node that its packets come in at.
+    /// The graph node that its packets come in at; none comes in at the one of an interface without a device.
     pub fn input_node(&self) -> &'static str {
         match self {
             DeviceKind::Pg => "pg-input",
@@ -168,6 +172,7 @@ impl DeviceKind {
             DeviceKind::AfPacket { .. } => "af-packet-input",
             DeviceKind::Memif(_) => "memif-input",
             DeviceKind::AfXdp(_) => "af-xdp-input",
+            DeviceKind::Virtual(_) => "ethernet-input",
         }
     }
     /// The words of the command that deletes one.
@@ -180,6 +185,7 @@ impl DeviceKind {
             DeviceKind::AfPacket { .. } => "delete host-interface name",
             DeviceKind::Memif(_) => "delete interface memif",
             DeviceKind::AfXdp(_) => "delete interface af_xdp",
+            DeviceKind::Virtual(v) => v.delete_words(),
         }
     }
 }
@@ -247,6 +253,7 @@ impl Factory for SystemFactory {
             })?),
             DeviceKind::Memif(m) => Box::new(self.make_memif(spec, m, instance)?),
             DeviceKind::AfXdp(config) => Box::new(AfXdp::open(config.clone())?),
+            DeviceKind::Virtual(_) => return Err(Error::refused("it has no device")),
         };
         Ok(MadeDevice { device, pg: None })
     }

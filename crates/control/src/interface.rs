@@ -2,6 +2,7 @@
 //!
 //! Pure bookkeeping: what an interface is and has been told. Making it so is the router's business.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -9,13 +10,15 @@ use parshall_counters::IfTotals;
 use parshall_device::{Device, Hardware};
 use parshall_drivers::pg::PgHandle;
 use parshall_graph::RxMode;
+use parshall_nodes::vlan::{Tags, VlanDemux, VlanView, VlanViews};
 use parshall_nodes::{IfAddresses, IfTable, IfView, if_flags};
 use parshall_wire::MacAddr;
 
-use crate::drivers::DeviceSpec;
+use crate::drivers::{DeviceKind, DeviceSpec};
 use crate::error::{Error, Result};
 use crate::prefix::{Family, IpNet};
 use crate::sampling::SflowPort;
+use crate::virtual_interface::{SubSpec, VirtualKind, Vtr};
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: u32 = 14;
@@ -45,6 +48,8 @@ pub struct Interface {
     pub name: String,
     /// How it was asked for; `None` for local0.
     pub spec: Option<DeviceSpec>,
+    /// The interface that it is a part of.
+    pub parent: Option<u32>,
     /// Number in the name that its kind would give.
     pub instance: u32,
     /// The device; `None` for local0.
@@ -59,6 +64,8 @@ pub struct Interface {
     pub link: bool,
     /// Largest IP packet.
     pub mtu: u32,
+    /// That is its parent's.
+    pub inherits_mtu: bool,
     /// Longest frame.
     pub max_frame: u32,
     /// Bits per second of its link when that was last there, 0 = unknown.
@@ -77,6 +84,8 @@ pub struct Interface {
     pub promiscuous: bool,
     /// Cross-connect peer.
     pub xconnect: Option<u32>,
+    /// Change of the tags of its frames.
+    pub vtr: Vtr,
     /// Addresses in the order they were given.
     pub addresses: Vec<(IpAddr, u8)>,
     /// IPv6 is spoken even without an address.
@@ -102,6 +111,7 @@ impl Interface {
             index: 0,
             name: "local0".into(),
             spec: None,
+            parent: None,
             instance: 0,
             device: None,
             hardware: None,
@@ -109,6 +119,7 @@ impl Interface {
             up: false,
             link: false,
             mtu: 0,
+            inherits_mtu: false,
             max_frame: 0,
             speed: 0,
             tx_queues: 0,
@@ -118,6 +129,7 @@ impl Interface {
             mac: [0; 6],
             promiscuous: false,
             xconnect: None,
+            vtr: Vtr::default(),
             addresses: Vec::new(),
             ip6_enabled: false,
             tables: [0; 2],
@@ -129,6 +141,29 @@ impl Interface {
         }
     }
 
+    /// What it is, if it has no device.
+    pub fn virtual_kind(&self) -> Option<&VirtualKind> {
+        match &self.spec.as_ref()?.kind {
+            DeviceKind::Virtual(kind) => Some(kind),
+            _ => None,
+        }
+    }
+    /// What it takes of its parent's frames, if it is a sub-interface.
+    pub fn sub(&self) -> Option<&SubSpec> {
+        self.virtual_kind()?.sub()
+    }
+    /// The tags that its frames are known to begin with.
+    pub fn tags(&self) -> Tags {
+        self.sub().map_or(Tags::NONE, |s| s.takes.tags())
+    }
+    /// ifType (IANAifType-MIB).
+    pub fn if_type(&self) -> u32 {
+        self.virtual_kind().map_or(6, VirtualKind::if_type)
+    }
+    /// Whether its frames are switched, not routed.
+    pub fn is_switched(&self) -> bool {
+        self.xconnect.is_some()
+    }
     /// Table of a family.
     pub fn table(&self, family: Family) -> u32 {
         self.tables[family as usize]
@@ -182,7 +217,8 @@ impl Interface {
             | flag(self.speaks(Family::Ip4), if_flags::IP4)
             | flag(self.speaks(Family::Ip6), if_flags::IP6)
             | flag(self.mpls, if_flags::MPLS)
-            | flag(self.promiscuous, if_flags::PROMISC);
+            | flag(self.promiscuous, if_flags::PROMISC)
+            | flag(self.vtr != Vtr::default(), if_flags::RETAG);
         IfView {
             flags,
             peer: self.xconnect.unwrap_or(parshall_buffer::IF_NONE),
@@ -342,10 +378,49 @@ impl Interfaces {
     }
     /// What workers are to know of all.
     pub fn table(&self, index_of: impl Fn(Family, u32) -> u32) -> IfTable {
-        IfTable::new(self.slots.iter().map(|slot| match slot {
-            Some(i) => (i.view(&index_of), i.shared_addresses()),
+        let vlans = self.vlans();
+        let parents = |i: &Interface| match vlans.get(&i.index) {
+            Some(VlanView { demux: Some(_), .. }) => if_flags::SUBS,
+            _ => 0,
+        };
+        let table = IfTable::new(self.slots.iter().map(|slot| match slot {
+            Some(i) => {
+                let mut view = i.view(&index_of);
+                view.flags |= parents(i);
+                (view, i.shared_addresses())
+            }
             None => (IfView::default(), IfAddresses::default()),
-        }))
+        }));
+        table.with_vlans(vlans)
+    }
+
+    /// What interfaces have to do with tags.
+    fn vlans(&self) -> VlanViews {
+        let mut views = VlanViews::new();
+        let mut subs: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        for i in self.iter() {
+            let (sub, own) = (i.sub(), i.tags());
+            if sub.is_none() && i.vtr == Vtr::default() {
+                continue;
+            }
+            // It was checked when it was set.
+            let (rewrite_in, rewrite_out) = i.vtr.rewrites(&own).unwrap_or_default();
+            let view = VlanView {
+                parent: sub.map_or(parshall_buffer::IF_NONE, |s| s.parent),
+                tags: own,
+                rewrite_in,
+                rewrite_out,
+                ..VlanView::NONE
+            };
+            views.insert(i.index, view);
+            if let Some(s) = sub {
+                subs.entry(s.parent).or_default().push((s.takes, i.index));
+            }
+        }
+        for (parent, subs) in subs {
+            views.entry(parent).or_insert(VlanView::NONE).demux = Some(VlanDemux::new(subs));
+        }
+        views
     }
 }
 

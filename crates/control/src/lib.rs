@@ -29,6 +29,7 @@ mod sampling;
 mod solicit;
 mod telemetry;
 mod text;
+mod virtual_interface;
 
 pub use ask::Asker;
 pub use bgp::{BgpTable, FeedSpec, FeedState, TableFull};
@@ -46,3 +47,4 @@ pub use prefix::{Family, IpNet};
 pub use router::{CapturePlan, Router, Sampling, header_range};
 pub use sampling::{Adaptive, RateSource, SampleDirection, SflowPort};
 pub use telemetry::View;
+pub use virtual_interface::{SubSpec, VirtualKind, Vtr, sub_flags};

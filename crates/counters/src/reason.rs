@@ -62,6 +62,7 @@ reasons! {
     InterfaceDown, "interface_down", "interface is down", Buffer, 331;
     InterfaceGone, "interface_gone", "interface was removed", Buffer, 331;
     LinkMtuExceeded, "link_mtu_exceeded", "frame longer than the interface carries", L2, 262;
+    NestedTooDeep, "nested_too_deep", "went out through too many tunnels or virtual interfaces in each other", Tunnel, 286;
     // Ethernet.
     EthernetTooShort, "ethernet_too_short", "frame shorter than an Ethernet header", L2, 324;
     NotOurMac, "l3_mac_mismatch", "destination MAC is not ours", L2, 305;
@@ -69,6 +70,7 @@ reasons! {
     UnicastInGroupFrame, "uc_dip_over_mc_dmac", "unicast IP packet in a multicast or broadcast frame", L3, 271;
     UnknownEthertype, "unknown_ethertype", "unknown Ethernet type", L2, 270;
     UnknownVlan, "unknown_vlan", "no sub-interface for this VLAN", L2, 265;
+    VlanTagMissing, "vlan_tag_missing", "fewer VLAN tags than are to be taken off", L2, 264;
     LlcUnsupported, "llc_unsupported", "LLC/SNAP frame not handled", L2, 308;
     // Layer 2.
     L2NoPeer, "l2_no_peer", "cross-connect has no peer", L2, 267;

@@ -60,6 +60,16 @@ impl Harness {
         );
     }
 
+    /// Makes `if_index` an interface without a device, up, whose packets go to `node`.
+    ///
+    /// # Panics
+    /// When the node does not exist: a test's own mistake.
+    pub fn add_virtual(&mut self, if_index: u32, node: &str, max_frame: u32) {
+        let id = self.dispatcher.graph().node(node);
+        let id = id.unwrap_or_else(|| panic!("no node {node}"));
+        self.dispatcher.set_virtual(if_index, id, (true, max_frame));
+    }
+
     /// Gives interface `if_index` the transmit queue `queue`, up.
     pub fn set_tx(&mut self, if_index: u32, queue: Box<dyn TxQueue>, max_frame: u32) {
         if let Some(slot) = self.dispatcher.tx.get_mut(if_index as usize) {

@@ -207,6 +207,22 @@ impl Ctx<'_> {
         self.emitted.push((next, b));
     }
 
+    /// Packets come up out of interface `if_index`, which has no device: from here on they are received there. Their
+    /// frame, from the link-layer header on, is what lies before them. The caller sets the frame's hint.
+    #[inline]
+    pub fn receive(&mut self, packets: &[BufferIndex], if_index: u32) {
+        let mut bytes = 0;
+        for &b in packets {
+            let m = self.pool.meta_mut(b);
+            m.rx_if = if_index;
+            bytes += u64::from(m.total_len());
+        }
+        if let Some(c) = self.counters.interface(if_index) {
+            c.rx_packets.add(packets.len() as u64);
+            c.rx_bytes.add(bytes);
+        }
+    }
+
     /// Counts a packet that the router made itself.
     #[inline]
     pub fn count_originated(&self, n: u64) {

@@ -4,10 +4,17 @@ use parshall_buffer::{BufferIndex, Flags, Frame, Pool};
 use parshall_counters::{DropReason, IfCounters, WorkerCounters};
 use parshall_device::{TxKnown, TxQueue};
 
-/// A slot for the transmit queue of one interface.
+use crate::node::NodeId;
+
+/// Interfaces without a device that a packet may leave through, one after the other.
+pub(crate) const MAX_NESTING: u32 = 8;
+
+/// A slot for the transmit queue of one interface, or for the node that takes its place.
 #[derive(Default)]
 pub(crate) struct TxSlot {
     pub queue: Option<Box<dyn TxQueue>>,
+    /// Node that packets are handed to where there is no device.
+    pub relay: Option<NodeId>,
     pub up: bool,
     /// Longest frame the interface carries, in bytes.
     pub max_frame: u32,
@@ -135,8 +142,36 @@ impl TxSlot {
         }
     }
 
+    /// Counts a frame's packets as sent through an interface without a device. `Err` says why one of them, or
+    /// all, may not be; then nothing was counted.
+    pub fn relay(&self, pool: &mut Pool, to: &TxPlace<'_>, frame: &Frame) -> Result<(), Rest> {
+        let because = |reason| Err(Rest { from: 0, reason });
+        if !self.up {
+            return because(DropReason::InterfaceDown);
+        }
+        let packets = frame.packets();
+        let tally = Tally::of(pool, packets);
+        if tally.longest > self.max_frame {
+            return because(DropReason::LinkMtuExceeded);
+        }
+        if packets.iter().any(|&b| pool.meta(b).nesting >= MAX_NESTING) {
+            return because(DropReason::NestedTooDeep);
+        }
+        for &b in packets {
+            pool.meta_mut(b).nesting += 1;
+        }
+        if let Some(c) = to.counters.interface(to.if_index) {
+            c.tx_packets.add(packets.len() as u64);
+            c.tx_bytes.add(tally.bytes);
+            c.tx_multicast.add(tally.multicast);
+            c.tx_broadcast.add(tally.broadcast);
+        }
+        Ok(())
+    }
+
     /// Gives the queue up; what it holds is freed.
     pub fn close(&mut self, pool: &mut Pool) -> Option<Box<dyn TxQueue>> {
+        self.relay = None;
         let mut queue = self.queue.take()?;
         queue.close(pool);
         Some(queue)

@@ -106,6 +106,18 @@ pub enum WorkerCommand {
         /// Longest frame it carries.
         max_frame: u32,
     },
+    /// An interface has no device: what is sent through it is handed to this node from now on, which changes it and
+    /// says where it goes next.
+    AddVirtual {
+        /// Interface.
+        if_index: u32,
+        /// The node.
+        node: NodeId,
+        /// Whether the interface is up.
+        up: bool,
+        /// Longest frame it carries.
+        max_frame: u32,
+    },
     /// The interface's state or size changed.
     SetInterface {
         /// Interface.
@@ -409,6 +421,12 @@ impl Worker {
                 }
                 return [Some(Garbage::Tx(queue)), None];
             }
+            WorkerCommand::AddVirtual {
+                if_index,
+                node,
+                up,
+                max_frame,
+            } => d.set_virtual(if_index, node, (up, max_frame)),
             WorkerCommand::SetInterface {
                 if_index,
                 up,

@@ -6,17 +6,22 @@
 //! it strips the header of each packet and collects any difference from the first; only a frame with
 //! differences is classified packet by packet.
 //!
+//! Where an interface has sub-interfaces each frame is given to the one that its tags say (IEEE 802.1Q, 802.1ad; see
+//! [`vlan`](crate::vlan)) and counted there too; frames that none takes stay with the interface itself, if it switches
+//! or they have no VLAN.
+//!
 //! Drop reasons: `ethernet_too_short`, `l3_mac_mismatch`, `src_mac_multicast`, `unknown_ethertype`,
-//! `unknown_vlan`, `llc_unsupported`, `interface_gone`, `uc_dip_over_mc_dmac`.
+//! `unknown_vlan`, `llc_unsupported`, `interface_gone`, `interface_down`, `vlan_tag_missing`, `uc_dip_over_mc_dmac`.
 
 use std::sync::Arc;
 
-use parshall_buffer::{BufferIndex, Frame, IF_MIXED, Pool};
+use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE, Pool};
 use parshall_counters::{DropReason, WorkerCounters};
 use parshall_graph::wide::{Isa, WideNode};
 use parshall_graph::{CONTINUE, Ctx, Dispatch, NodeSpec, TraceRecord};
 
-use crate::state::{IfView, Shared, if_flags};
+use crate::state::{IfTable, IfView, Shared, if_flags};
+use crate::vlan::{FrameTags, is_tag};
 
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
@@ -63,24 +68,130 @@ impl WideNode for EthernetInput {
     fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let interfaces = self.shared.interfaces(cx.rcu);
         if frame.rx_if == IF_MIXED {
-            for (i, &b) in frame.packets().iter().enumerate() {
-                let view = interfaces.view(cx.pool.meta(b).rx_if);
-                classify(cx, i, b, &view, false);
-            }
+            give(cx, interfaces, frame);
             return Dispatch::Each;
         }
         let view = interfaces.view(frame.rx_if);
-        if view.has(if_flags::XCONNECT) {
-            return Dispatch::All(L2_INPUT);
+        if view.flags & if_flags::SPECIAL != 0 {
+            if view.flags & (if_flags::SUBS | if_flags::RETAG) == 0 {
+                return Dispatch::All(L2_INPUT);
+            }
+            give(cx, interfaces, frame);
+            return Dispatch::Each;
         }
         if let Some(next) = strip_alike(cx, frame, &view) {
             return Dispatch::All(next);
         }
         for (i, &b) in frame.packets().iter().enumerate() {
-            classify(cx, i, b, &view, true);
+            let m = cx.pool.meta_mut(b);
+            let header = u64::from(HEADER);
+            m.set_head(m.head().wrapping_add(header << 16).wrapping_sub(header));
+            classify(cx, i, b, &view);
         }
         Dispatch::Each
     }
+}
+
+/// Packets of one sub-interface that are still to be counted there.
+struct Batch {
+    interface: u32,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Batch {
+    fn count(&mut self, cx: &Ctx<'_>) {
+        if self.packets != 0
+            && let Some(c) = cx.counters.interface(self.interface)
+        {
+            c.rx_packets.add(self.packets);
+            c.rx_bytes.add(self.bytes);
+        }
+        (self.packets, self.bytes) = (0, 0);
+    }
+}
+
+/// Gives each packet of a frame to the interface that its tags say, and judges it there.
+#[inline(never)]
+fn give(cx: &mut Ctx<'_>, interfaces: &IfTable, frame: &mut Frame) {
+    let mut batch = Batch {
+        interface: IF_NONE,
+        packets: 0,
+        bytes: 0,
+    };
+    let mut common = None;
+    let mut last = Last::default();
+    for (i, &b) in frame.packets().iter().enumerate() {
+        let m = *cx.pool.meta(b);
+        let tags = FrameTags::of(cx.pool.peek(b, 0), m.len);
+        let to = last.find(interfaces, m.rx_if, &tags);
+        if to != m.rx_if {
+            if to != batch.interface {
+                batch.count(cx);
+                batch.interface = to;
+            }
+            cx.pool.meta_mut(b).rx_if = to;
+            batch.packets += 1;
+            batch.bytes += u64::from(m.total_len());
+        }
+        take(cx, interfaces, (i, b), to, (to == m.rx_if, &tags));
+        common = match common {
+            None => Some(to),
+            Some(c) if c == to => common,
+            Some(_) => Some(IF_MIXED),
+        };
+    }
+    batch.count(cx);
+    frame.rx_if = common.unwrap_or(IF_MIXED);
+}
+
+/// Where the packet before went: often the next one goes there too.
+#[derive(Default)]
+struct Last {
+    key: Option<(u32, FrameTags)>,
+    to: u32,
+}
+
+impl Last {
+    /// The interface that a frame with these tags belongs to: a sub-interface, or the one it came in on.
+    #[inline(always)]
+    fn find(&mut self, interfaces: &IfTable, rx_if: u32, tags: &FrameTags) -> u32 {
+        let key = Some((rx_if, *tags));
+        if self.key != key {
+            self.key = key;
+            let demux = interfaces.vlan(rx_if).demux.as_ref();
+            self.to = demux.and_then(|d| d.find(tags)).unwrap_or(rx_if);
+        }
+        self.to
+    }
+}
+
+/// Judges a packet of interface `of`; `own`: it is the one that the frame came in on.
+#[inline(always)]
+fn take(
+    cx: &mut Ctx<'_>,
+    interfaces: &IfTable,
+    (i, b): (usize, BufferIndex),
+    of: u32,
+    (own, tags): (bool, &FrameTags),
+) {
+    let view = interfaces.view(of);
+    if !own && !view.has(if_flags::UP) {
+        return cx.drop_packet(i, b, DropReason::InterfaceDown);
+    }
+    if view.flags & if_flags::L2 != 0 {
+        if view.has(if_flags::RETAG)
+            && let Err(reason) = interfaces.vlan(of).rewrite_in.apply(cx.pool, b)
+        {
+            return cx.drop_packet(i, b, reason);
+        }
+        cx.next[i] = L2_INPUT;
+        return;
+    }
+    if own && tags.count != 0 {
+        return cx.drop_packet(i, b, DropReason::UnknownVlan);
+    }
+    classify_behind(cx, i, b, &view, 4 * u16::from(tags.present));
 }
 
 /// Strips the header of every packet; `Some` when all are for us and of one well-known type.
@@ -129,25 +240,31 @@ fn ethertype(h: &[u8; 16]) -> u16 {
     u16::from_be_bytes([h[12], h[13]])
 }
 
-/// Judges one packet; `stripped` says that its header was stripped before.
+/// Judges one packet of an interface that routes, whatever its tags.
 #[inline(never)]
-fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped: bool) {
-    let m = cx.pool.meta_mut(b);
-    if stripped {
-        let header = u64::from(HEADER);
-        m.set_head(m.head().wrapping_add(header << 16).wrapping_sub(header));
+fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView) {
+    let tags = FrameTags::of(cx.pool.peek(b, 0), cx.pool.meta(b).len);
+    if tags.count != 0 {
+        // Not before the checks that hold for any frame.
+        return classify_behind(cx, i, b, view, 0);
     }
-    if m.len < HEADER {
+    classify_behind(cx, i, b, view, 4 * u16::from(tags.present));
+}
+
+/// Judges one packet with `tags` bytes of tags that are no longer needed.
+#[inline(always)]
+fn classify_behind(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, tags: u16) {
+    let m = cx.pool.meta_mut(b);
+    if m.len < HEADER + tags {
         return cx.drop_packet(i, b, DropReason::EthernetTooShort);
     }
     let rx_if = m.rx_if;
     let h: [u8; 16] = *cx.pool.peek(b, 0);
     let dst = u64::from_le_bytes([h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]]) & MAC_MASK;
     let group = dst & GROUP != 0;
-    if view.has(if_flags::XCONNECT) {
-        cx.next[i] = L2_INPUT;
-        return;
-    }
+    let [a, z] = *cx.pool.peek(b, usize::from(tags) + 12);
+    let ethertype = u16::from_be_bytes([a, z]);
+    let header = HEADER + tags;
     if group {
         count_group(cx.counters, rx_if, dst == MAC_MASK);
     }
@@ -160,19 +277,19 @@ fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped:
     if u64::from(h[6]) & GROUP != 0 {
         return cx.drop_packet(i, b, DropReason::SourceMacMulticast);
     }
-    if group && is_unicast_ip(cx.pool, b, ethertype(&h)) {
+    if group && is_unicast_ip(cx.pool, b, ethertype, usize::from(header)) {
         return cx.drop_packet(i, b, DropReason::UnicastInGroupFrame);
     }
     let m = cx.pool.meta_mut(b);
-    m.data += HEADER;
-    m.len -= HEADER;
+    m.data += header;
+    m.len -= header;
     m.l3 = m.data;
-    match ethertype(&h) {
+    match ethertype {
         0x0800 => cx.next[i] = IP4_INPUT,
         0x86DD => cx.next[i] = IP6_INPUT,
         0x8847 => cx.next[i] = MPLS_INPUT,
         0x0806 => cx.next[i] = ARP_INPUT,
-        0x8100 | 0x88A8 | 0x9100 => cx.drop_packet(i, b, DropReason::UnknownVlan),
+        t if is_tag(t) => cx.drop_packet(i, b, DropReason::UnknownVlan),
         ..0x0600 => cx.drop_packet(i, b, DropReason::LlcUnsupported),
         _ => cx.drop_packet(i, b, DropReason::UnknownEthertype),
     }
@@ -180,8 +297,7 @@ fn classify(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, view: &IfView, stripped:
 
 /// Whether a frame holds an IP packet to one host: in a frame to a group that is nobody's to forward (RFC
 /// 1812 section 5.3.4), nor to answer.
-fn is_unicast_ip(pool: &Pool, b: BufferIndex, ethertype: u16) -> bool {
-    let at = usize::from(HEADER);
+fn is_unicast_ip(pool: &Pool, b: BufferIndex, ethertype: u16, at: usize) -> bool {
     match ethertype {
         0x0800 => pool.head::<1>(b, at + 16).is_some_and(|a| a[0] < 224),
         0x86DD => pool.head::<1>(b, at + 24).is_some_and(|a| a[0] != 0xFF),

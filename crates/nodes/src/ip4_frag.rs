@@ -94,7 +94,7 @@ impl Ip4Frag {
 fn inherit(f: &mut Meta, m: &Meta) {
     f.flags.0 |= m.flags.0 & !parshall_buffer::Flags::CHAINED.0;
     (f.dpo, f.table, f.flow_hash) = (m.dpo, m.table, m.flow_hash);
-    f.trace = m.trace;
+    (f.trace, f.nesting) = (m.trace, m.nesting);
     f.l3 = f.data;
     f.l2 = f.data;
 }

@@ -41,7 +41,10 @@ mod sflow;
 mod sflow_drop;
 mod sflow_tx;
 pub mod state;
+mod sub_interface_output;
+mod tag_rewrite;
 mod trace;
+pub mod vlan;
 
 #[cfg(test)]
 mod tests;
@@ -248,6 +251,14 @@ const NODES: &[(NodeSpec, Make)] = &[
     }),
     (interface_output::SPEC, |_| {
         Box::new(interface_output::InterfaceOutput)
+    }),
+    (sub_interface_output::SPEC, |b| {
+        Box::new(sub_interface_output::SubInterfaceOutput::new(
+            b.shared.clone(),
+        ))
+    }),
+    (tag_rewrite::SPEC, |b| {
+        Box::new(tag_rewrite::TagRewriteOutput::new(b.shared.clone()))
     }),
     (sflow_tx::SPEC, |b| b.sflow_output()),
     (capture::TX, |b| b.capture(CapturePoint::Tx)),

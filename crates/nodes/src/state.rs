@@ -13,6 +13,8 @@ use parshall_fib::{
 };
 use parshall_rcu::{Domain, Published, Reader};
 
+use crate::vlan::{VlanView, VlanViews};
+
 /// Bits of [`IfView::flags`].
 pub mod if_flags {
     /// The interface exists.
@@ -29,6 +31,14 @@ pub mod if_flags {
     pub const MPLS: u32 = 1 << 5;
     /// Frames for other stations are accepted.
     pub const PROMISC: u32 = 1 << 6;
+    /// It has sub-interfaces, which frames are given to by their tags.
+    pub const SUBS: u32 = 1 << 7;
+    /// The tags of its frames are changed as they come in.
+    pub const RETAG: u32 = 1 << 8;
+    /// Frames are switched, not routed.
+    pub const L2: u32 = XCONNECT;
+    /// `ethernet-input` must look closer.
+    pub const SPECIAL: u32 = L2 | SUBS | RETAG;
 }
 
 /// What a worker needs to know of an interface for every frame: half a cache line.
@@ -96,13 +106,30 @@ pub struct IfAddresses {
 pub struct IfTable {
     views: Vec<IfView>,
     addresses: Vec<IfAddresses>,
+    vlans: VlanViews,
 }
 
 impl IfTable {
     /// A table of these interfaces.
     pub fn new(interfaces: impl IntoIterator<Item = (IfView, IfAddresses)>) -> IfTable {
         let (views, addresses) = interfaces.into_iter().unzip();
-        IfTable { views, addresses }
+        IfTable {
+            views,
+            addresses,
+            vlans: VlanViews::default(),
+        }
+    }
+    /// The same, where some interfaces have to do with tags.
+    #[must_use]
+    pub fn with_vlans(mut self, vlans: VlanViews) -> IfTable {
+        self.vlans = vlans;
+        self
+    }
+    /// What an interface has to do with tags.
+    #[inline]
+    pub fn vlan(&self, if_index: u32) -> &VlanView {
+        const NOTHING: &VlanView = &VlanView::NONE;
+        self.vlans.get(&if_index).unwrap_or(NOTHING)
     }
     /// What is known of an interface; of an absent one, nothing.
     #[inline(always)]

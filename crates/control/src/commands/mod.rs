@@ -27,6 +27,7 @@ mod show_fib;
 mod show_interface;
 mod system;
 mod trace;
+mod vlan;
 
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("set", "Settings"),
     ("set interface", "Settings of an interface"),
     ("set interface ip", "Addresses and table of an interface"),
-    ("set interface l2", "Layer 2: cross-connect"),
+    ("set interface l2", "Layer 2: cross-connect, VLAN tags"),
     ("bgp", "Where AS paths in samples come from"),
     ("clear", "Start counters and traces anew"),
     ("create", "Make an interface"),
@@ -125,6 +126,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         placement::COMMANDS,
         set_interface::COMMANDS,
         create::COMMANDS,
+        vlan::COMMANDS,
         memif::COMMANDS,
         af_xdp::COMMANDS,
         route::COMMANDS,

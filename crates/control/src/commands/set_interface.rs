@@ -36,10 +36,10 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: table6,
     },
     CommandSpec {
-        pattern: "set interface mtu [packet] <mtu:u32 68..=65521> <if:interface>",
+        pattern: "set interface mtu [packet] <mtu:u32 0..=65521> <if:interface>",
         help: "Set the largest packet of an interface",
         detail: "With `packet` only the size up to which IP packets are sent whole changes; without it \
-                 the device's largest frame follows.",
+                 the device's largest frame follows. 0 gives a sub-interface the MTU of its parent, whatever that is.",
         params: &[("mtu", "Bytes of an IP packet, without the Ethernet header")],
         handler: mtu,
     },

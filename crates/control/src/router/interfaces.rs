@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::interface::{DEFAULT_MTU, ETHERNET, Interface, Placement};
 use crate::prefix::Family;
 use crate::rib::Source;
+use crate::virtual_interface::Vtr;
 
 /// Longest interface name.
 const NAME_MAX: usize = 63;
@@ -50,6 +51,10 @@ impl Router {
         check_name(&name)?;
         if self.interfaces.find(&name).is_ok() {
             return Err(Error::InterfaceExists(name));
+        }
+        if let DeviceKind::Virtual(kind) = spec.kind.clone() {
+            self.make_virtual((spec, &kind), (name.clone(), instance), index)?;
+            return Ok(name);
         }
         let node = self.engine.node(spec.kind.input_node())?;
         let made = self.factory.make(&spec, instance)?;
@@ -167,11 +172,17 @@ impl Router {
             return Ok(());
         };
         let (spec, instance, was) = (i.spec.clone(), i.instance, (i.mtu, i.max_frame));
-        let places = i.placement.clone();
+        let (places, parent, inherits) = (i.placement.clone(), i.parent, i.inherits_mtu);
         self.destroy_interface(index)?;
+        if let Some(parent) = parent {
+            self.tell_state(parent);
+        }
         self.undo(move |r| {
             let Some(spec) = spec else { return Ok(()) };
             let name = r.make_interface(spec, instance, index)?;
+            if inherits {
+                return Ok(());
+            }
             r.restore_placement(&name, &places)?;
             r.apply_sizes(index, was.0, was.1)
         });
@@ -181,6 +192,7 @@ impl Router {
     /// Takes away everything that is configured on an interface or through it.
     fn strip_interface(&mut self, index: u32) -> Result<()> {
         let name = self.interfaces.name(index);
+        self.delete_parts(index)?;
         self.delete_streams_of(index)?;
         if self
             .interfaces
@@ -198,6 +210,7 @@ impl Router {
         for n in crossed {
             self.set_l3(&n)?;
         }
+        self.set_tag_rewrite(&name, Vtr::default())?;
         self.remove_paths_through(index)?;
         let addresses = self
             .interfaces

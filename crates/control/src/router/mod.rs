@@ -19,6 +19,7 @@ mod settings;
 mod sflow;
 mod streams;
 mod traces;
+mod virtuals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

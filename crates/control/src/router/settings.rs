@@ -7,6 +7,7 @@ use crate::adjacency::LinkInfo;
 use crate::error::{Error, Result};
 use crate::interface::{ETHERNET, MIN_MTU};
 use crate::prefix::Family;
+use crate::virtual_interface::Vtr;
 
 impl Router {
     /// Brings an interface up or down.
@@ -29,6 +30,7 @@ impl Router {
         self.tell_state(index);
         self.link_changed(index);
         self.rib.interface_changed(&mut self.forwarding, index);
+        self.lead(index);
         if up {
             self.announce(index);
         } else {
@@ -49,6 +51,7 @@ impl Router {
         tracing::info!("{}: link {}", i.name, if link { "up" } else { "down" });
         self.link_changed(index);
         self.rib.interface_changed(&mut self.forwarding, index);
+        self.lead(index);
         if link {
             self.announce(index);
         } else {
@@ -62,7 +65,7 @@ impl Router {
         let Some(i) = self.interfaces.get(index) else {
             return;
         };
-        let (up, max_frame) = (i.up, i.max_frame);
+        let (up, max_frame) = (i.up, i.max_frame + self.tag_room(index));
         self.engine.tell_all(|_| WorkerCommand::SetInterface {
             if_index: index,
             up,
@@ -96,7 +99,12 @@ impl Router {
         let Some(i) = self.interfaces.get(index) else {
             return Ok(());
         };
-        let was = (i.mtu, i.max_frame);
+        if let (Some(_), 0) = (i.parent, mtu) {
+            return self.inherit_mtu(index);
+        }
+        let was = (i.mtu, i.max_frame, i.inherits_mtu);
+        // The frames of what is part of another are as long as that one's.
+        let packet_only = packet_only || i.parent.is_some();
         let most = if packet_only {
             i.max_frame.saturating_sub(ETHERNET)
         } else {
@@ -109,8 +117,36 @@ impl Router {
             });
         }
         let max_frame = if packet_only { was.1 } else { mtu + ETHERNET };
+        if let Some(i) = self.interfaces.get_mut(index) {
+            i.inherits_mtu = false;
+        }
         self.apply_sizes(index, mtu, max_frame)?;
-        self.undo(move |r| r.apply_sizes(index, was.0, was.1));
+        self.undo(move |r| {
+            r.apply_sizes(index, was.0, was.1)?;
+            match was.2 {
+                true => r.inherit_mtu(index),
+                false => Ok(()),
+            }
+        });
+        Ok(())
+    }
+
+    /// Lets the MTU of what is part of another interface be that one's.
+    fn inherit_mtu(&mut self, index: u32) -> Result<()> {
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let was = (i.mtu, std::mem::replace(&mut i.inherits_mtu, true));
+        let parent = i.parent.unwrap_or(0);
+        self.lead(parent);
+        self.undo(move |r| {
+            let Some(i) = r.interfaces.get_mut(index) else {
+                return Ok(());
+            };
+            i.inherits_mtu = was.1;
+            let max_frame = i.max_frame;
+            r.apply_sizes(index, was.0, max_frame)
+        });
         Ok(())
     }
 
@@ -126,6 +162,7 @@ impl Router {
         (i.mtu, i.max_frame) = (mtu, max_frame);
         self.tell_state(index);
         self.link_changed(index);
+        self.lead(index);
         Ok(())
     }
 
@@ -153,6 +190,7 @@ impl Router {
         }
         self.link_changed(index);
         self.sync_connected(index)?;
+        self.lead(index);
         self.announce(index);
         let name = name.to_owned();
         self.undo(move |r| r.set_mac(&name, was));
@@ -216,6 +254,41 @@ impl Router {
         i.xconnect = peer;
         self.publish();
         self.undo(move |r| r.apply_xconnect(index, was));
+        Ok(())
+    }
+
+    /// Changes the tags of what an interface receives, and back again of what it sends, where that is switched.
+    ///
+    /// # Errors
+    /// When it would take off tags that the interface is not known to have.
+    pub fn set_tag_rewrite(&mut self, name: &str, vtr: Vtr) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        vtr.rewrites(&i.tags()).map_err(|e| Error::Interface {
+            name: name.into(),
+            why: e.to_string(),
+        })?;
+        let was = std::mem::replace(&mut i.vtr, vtr);
+        if was == vtr {
+            return Ok(());
+        }
+        self.apply_tag_rewrite(index)?;
+        let name = name.to_owned();
+        self.undo(move |r| r.set_tag_rewrite(&name, was));
+        Ok(())
+    }
+
+    /// A sub-interface changes tags in the node that stands for its transmit queue; others need a feature for it.
+    fn apply_tag_rewrite(&mut self, index: u32) -> Result<()> {
+        if let Some(i) = self.interfaces.get(index) {
+            let on = i.vtr != Vtr::default() && i.sub().is_none();
+            self.engine
+                .graph
+                .set_feature("tag-rewrite-output", index, on)?;
+        }
+        self.publish();
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use parshall_counters::DropReason;
 use super::Dispatcher;
 use crate::node::{DROP, NodeId};
 use crate::structure::ArcPlace;
-use crate::tx::{Rest, TxPlace};
+use crate::tx::{MAX_NESTING, Rest, TxPlace};
 
 impl Dispatcher {
     /// Drops a whole frame at `slot` for one reason.
@@ -75,7 +75,7 @@ impl Dispatcher {
         }
     }
 
-    /// Feeds a transmit queue.
+    /// Feeds a transmit queue, or the node in its place.
     pub(super) fn transmit(&mut self, slot: usize, frame: Box<Frame>) {
         let slot = slot as NodeId;
         let Some(if_index) = self.graph.tx_interface(slot) else {
@@ -86,44 +86,51 @@ impl Dispatcher {
             if_index,
             slot,
         };
-        let outcome = self.tx[if_index as usize].send(&mut self.pool, &to, &frame, self.now);
+        let tx = &mut self.tx[if_index as usize];
+        let relay = tx.relay;
+        let outcome = match relay {
+            None => tx.send(&mut self.pool, &to, &frame, self.now),
+            Some(_) => tx.relay(&mut self.pool, &to, &frame),
+        };
         self.clock(slot, frame.len());
         match outcome {
-            Ok(()) => self.pending.put(frame),
+            Ok(()) => match relay {
+                None => self.pending.put(frame),
+                Some(node) => self.pending.hand_over(usize::from(node), frame),
+            },
             Err(Rest {
-                reason: DropReason::LinkMtuExceeded,
+                reason: reason @ (DropReason::LinkMtuExceeded | DropReason::NestedTooDeep),
                 ..
-            }) => self.send_fitting(slot, if_index, frame),
+            }) => self.send_fitting(slot, if_index, frame, reason),
             Err(rest) => self.drop_unsent(slot, if_index, frame, rest),
         }
     }
 
-    /// Some frame is longer than the interface carries: drops those, sends the others.
+    /// Some packet may not go, since it is longer than the interface carries or has been through too many: drops those,
+    /// sends the others.
     #[cold]
-    pub(super) fn send_fitting(&mut self, slot: NodeId, if_index: u32, frame: Box<Frame>) {
+    pub(super) fn send_fitting(
+        &mut self,
+        slot: NodeId,
+        if_index: u32,
+        frame: Box<Frame>,
+        reason: DropReason,
+    ) {
         let max = self.tx[if_index as usize].max_frame;
-        let (mut fit, mut long) = (self.pending.take(), self.pending.take());
+        let (mut fit, mut unfit) = (self.pending.take(), self.pending.take());
         for &b in frame.packets() {
-            (if self.pool.meta(b).total_len() > max {
-                &mut long
-            } else {
-                &mut fit
-            })
-            .push(b);
+            let m = self.pool.meta(b);
+            let fits = match reason {
+                DropReason::NestedTooDeep => m.nesting < MAX_NESTING,
+                _ => m.total_len() <= max,
+            };
+            (if fits { &mut fit } else { &mut unfit }).push(b);
         }
-        for f in [&mut fit, &mut long] {
+        for f in [&mut fit, &mut unfit] {
             (f.rx_if, f.tx_if, f.traced) = (frame.rx_if, frame.tx_if, frame.traced);
         }
         self.pending.put(frame);
-        self.drop_unsent(
-            slot,
-            if_index,
-            long,
-            Rest {
-                from: 0,
-                reason: DropReason::LinkMtuExceeded,
-            },
-        );
+        self.drop_unsent(slot, if_index, unfit, Rest { from: 0, reason });
         self.pending.hand_over(usize::from(slot), fit);
     }
 

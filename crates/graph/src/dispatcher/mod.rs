@@ -157,6 +157,17 @@ impl Dispatcher {
         &self.rx
     }
 
+    /// Hands what is sent through an interface without a device to `node`. `state`: whether it is up, and the longest
+    /// frame it carries.
+    pub fn set_virtual(&mut self, if_index: u32, node: NodeId, state: (bool, u32)) {
+        if usize::from(node) < self.nodes.len()
+            && let Some(slot) = self.tx.get_mut(if_index as usize)
+        {
+            slot.relay = Some(node);
+            (slot.up, slot.max_frame) = state;
+        }
+    }
+
     /// Frames made after the start: more than 0 means the stock was too small.
     pub fn late_frames(&self) -> u64 {
         self.pending.late_frames

@@ -191,3 +191,48 @@ fn marked_packets_leave_a_trace_at_every_node() {
         .collect();
     assert_eq!(names, [(77, "sorter", DROP, 64), (77, "drop", DROP, 64)]);
 }
+
+#[test]
+fn what_leaves_through_an_interface_without_a_device_goes_to_its_node() {
+    let mut h = harness();
+    h.add_virtual(2, "a", 100);
+    let graph = h.dispatcher.graph().clone();
+    graph.set_feature("first", 2, true).unwrap();
+    h.put(
+        "sorter",
+        3,
+        &[packet(1, 64), packet(1, 101), packet(1, 60)],
+        5,
+    );
+    let sent = h.sent();
+    assert_eq!(
+        sent.iter().map(|s| (s.0, s.1.len())).collect::<Vec<_>>(),
+        [(1, 64), (1, 60)]
+    );
+    assert!(
+        sent.iter().all(|s| s.1.last() == Some(&1)),
+        "the features of the interface saw it"
+    );
+    let c = &h.dispatcher.counters.interfaces[2];
+    assert_eq!(
+        (c.tx_packets.get(), c.tx_bytes.get(), c.tx_drops.get()),
+        (2, 124, 1)
+    );
+    assert_eq!(h.dispatcher.counters.interfaces[1].tx_packets.get(), 2);
+    assert_eq!(h.dispatcher.counters.transmitted.get(), 2);
+    h.set_up(2, false);
+    h.put("sorter", 3, &[packet(1, 64)], 6);
+    assert_eq!(h.drops(DropReason::InterfaceDown), 1);
+    h.conserved().unwrap();
+}
+
+#[test]
+fn interfaces_without_a_device_that_lead_in_a_circle_lose_the_packet() {
+    let mut h = harness();
+    // Out of 1 to the node that sends to 2, out of 2 to the node that sends to 1.
+    h.add_virtual(1, "b", 1500);
+    h.add_virtual(2, "a", 1500);
+    h.put("sorter", 3, &[packet(1, 64), packet(0, 64)], 5);
+    assert_eq!(h.drops(DropReason::NestedTooDeep), 2);
+    h.conserved().unwrap();
+}

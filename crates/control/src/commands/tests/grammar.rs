@@ -69,7 +69,7 @@ fn refusals_name_the_thing_and_what_is_allowed() {
             "set interface ip address del pg1 10.2.0.1/24",
             "does not have the address 10.2.0.1/24",
         ),
-        ("set interface mtu 20 pg0", "68..=65521"),
+        ("set interface mtu 20 pg0", "takes an MTU of 68 to 65521"),
         (
             "set interface mtu packet 9999 pg0",
             "takes an MTU of 68 to 9202 bytes, not 9999",

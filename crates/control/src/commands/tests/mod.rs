@@ -5,6 +5,7 @@ mod collectors;
 mod grammar;
 mod running;
 mod sampling;
+mod virtuals;
 mod workers;
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,205 @@
+//! Interfaces without a device: their kinds, and what each kind is to the rest of the router.
+//!
+//! A kind is a variant of [`VirtualKind`] and a line in each of its methods; `docs/architecture.md` says how to add one.
+
+use parshall_nodes::vlan::{TagRewrite, Tags, VlanMatch};
+
+use crate::error::{Error, Result};
+
+/// What an interface without a device is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum VirtualKind {
+    /// The part of an interface's traffic that has certain VLAN tags.
+    Sub(SubSpec),
+}
+
+impl VirtualKind {
+    /// What the names of its interfaces start with.
+    pub fn stem(&self) -> &'static str {
+        match self {
+            VirtualKind::Sub(_) => "sub",
+        }
+    }
+    /// The node that what is sent through it is handed to.
+    pub fn output_node(&self) -> &'static str {
+        match self {
+            VirtualKind::Sub(_) => "sub-interface-output",
+        }
+    }
+    /// The words of the command that deletes one.
+    pub fn delete_words(&self) -> &'static str {
+        match self {
+            VirtualKind::Sub(_) => "delete sub-interface",
+        }
+    }
+    /// VPP's word for its kind; `None` = that of its parent.
+    pub fn word(&self) -> Option<&'static str> {
+        match self {
+            VirtualKind::Sub(_) => None,
+        }
+    }
+    /// ifType (IANAifType-MIB).
+    pub fn if_type(&self) -> u32 {
+        match self {
+            VirtualKind::Sub(_) => 135,
+        }
+    }
+    /// The interface that it is a part of: with it go link, Ethernet address and sizes, and it goes with that.
+    pub fn parent(&self) -> Option<u32> {
+        match self {
+            VirtualKind::Sub(s) => Some(s.parent),
+        }
+    }
+    /// What a sub-interface takes.
+    pub fn sub(&self) -> Option<&SubSpec> {
+        match self {
+            VirtualKind::Sub(s) => Some(s),
+        }
+    }
+}
+
+/// A sub-interface.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubSpec {
+    /// Number of its parent.
+    pub parent: u32,
+    /// Its number at the parent, which its name ends with.
+    pub id: u32,
+    /// The frames that are its.
+    pub takes: VlanMatch,
+}
+
+/// Bits that VPP's API tells of a sub-interface (`sub_if_flags`).
+pub mod sub_flags {
+    /// No tags.
+    pub const NO_TAGS: u32 = 1;
+    /// One tag.
+    pub const ONE_TAG: u32 = 2;
+    /// Two tags.
+    pub const TWO_TAGS: u32 = 4;
+    /// The outer tag is a service tag.
+    pub const DOT1AD: u32 = 8;
+    /// No further tags.
+    pub const EXACT_MATCH: u32 = 16;
+    /// What no other takes.
+    pub const DEFAULT: u32 = 32;
+    /// Any outer VLAN.
+    pub const OUTER_ANY: u32 = 64;
+    /// Any inner VLAN.
+    pub const INNER_ANY: u32 = 128;
+}
+
+impl SubSpec {
+    /// Outer and inner VLAN, 0 where there is none or any.
+    pub fn vlans(&self) -> (u16, u16) {
+        use parshall_nodes::vlan::VlanId::Is;
+        let VlanMatch::Tagged { outer, inner, .. } = self.takes else {
+            return (0, 0);
+        };
+        let id = |v| if let Some(Is(id)) = v { id } else { 0 };
+        (id(Some(outer)), id(inner))
+    }
+    /// Tags that it matches.
+    pub fn tag_count(&self) -> u8 {
+        match self.takes {
+            VlanMatch::Tagged { inner, .. } => 1 + u8::from(inner.is_some()),
+            _ => 0,
+        }
+    }
+    /// As VPP's API tells it: bits of [`sub_flags`].
+    pub fn flags(&self) -> u32 {
+        use parshall_nodes::vlan::VlanId::Any;
+        use sub_flags::*;
+        let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+        match self.takes {
+            VlanMatch::Default => DEFAULT,
+            VlanMatch::Untagged => NO_TAGS | EXACT_MATCH,
+            VlanMatch::Tagged {
+                dot1ad,
+                outer,
+                inner,
+                exact,
+            } => {
+                (if inner.is_some() { TWO_TAGS } else { ONE_TAG })
+                    | bit(dot1ad, DOT1AD)
+                    | bit(exact, EXACT_MATCH)
+                    | bit(outer == Any, OUTER_ANY)
+                    | bit(inner == Some(Any), INNER_ANY)
+            }
+        }
+    }
+}
+
+/// A tag rewrite as it was asked for (VPP's `l2 tag-rewrite`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vtr {
+    /// Tags to take off what comes in.
+    pub pop: u8,
+    /// Tags to put on it: VLANs, the outermost first.
+    pub push: [Option<u16>; 2],
+    /// The outer one of them is a service tag.
+    pub dot1ad: bool,
+}
+
+impl Vtr {
+    /// VPP's number of the operation (`vtr_op`).
+    pub fn op(&self) -> u32 {
+        let pushes = self.push.iter().flatten().count();
+        match (self.pop, pushes) {
+            (0, 1) => 1,
+            (0, 2) => 2,
+            (1, 0) => 3,
+            (2, 0) => 4,
+            (1, 1) => 5,
+            (1, 2) => 6,
+            (2, 1) => 7,
+            (2, 2) => 8,
+            _ => 0,
+        }
+    }
+    /// In words, as the command has them.
+    pub fn words(&self) -> String {
+        let kind = if self.dot1ad { "dot1ad" } else { "dot1q" };
+        let mut ids = String::new();
+        for id in self.push.iter().flatten() {
+            ids.push_str(&format!(" {id}"));
+        }
+        match self.op() {
+            0 => "disable".into(),
+            1 | 2 => format!("push {kind}{ids}"),
+            3 | 4 => format!("pop {}", self.pop),
+            op => {
+                let into = if matches!(op, 5 | 7) { 1 } else { 2 };
+                format!("translate {}-{into} {kind}{ids}", self.pop)
+            }
+        }
+    }
+    /// What is done to what comes in, and to what goes out of an interface whose frames begin with `own`.
+    ///
+    /// # Errors
+    /// When it takes off more tags than the interface is known to have.
+    pub fn rewrites(&self, own: &Tags) -> Result<(TagRewrite, TagRewrite)> {
+        let tpid = if self.dot1ad {
+            parshall_nodes::vlan::DOT1AD
+        } else {
+            parshall_nodes::vlan::DOT1Q
+        };
+        let push = match self.push {
+            [Some(a), Some(b)] => Tags::two(tpid, a, b),
+            [Some(a), None] => Tags::one(tpid, a),
+            _ => Tags::NONE,
+        };
+        let into = TagRewrite {
+            pop: self.pop,
+            push,
+        };
+        let out = into.inverse(own).ok_or_else(|| {
+            Error::refused(format!(
+                "it is known to have {} tags, so {} cannot be taken off and put on again",
+                own.count(),
+                self.pop
+            ))
+        })?;
+        Ok((into, out))
+    }
+}
