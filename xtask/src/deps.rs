@@ -21,6 +21,7 @@ const RANKS: &[(u8, &[&str])] = &[
             "parshall-buffer",
             "parshall-command",
             "parshall-bgp",
+            "parshall-vpp-wire",
         ],
     ),
     (
