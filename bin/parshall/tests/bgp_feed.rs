@@ -23,6 +23,7 @@ router bgp 65001
  neighbor 192.0.2.2 remote-as 65000
  neighbor 192.0.2.2 update-source 192.0.2.1
  neighbor 192.0.2.2 ebgp-multihop 3
+ neighbor 192.0.2.2 passive
  neighbor 192.0.2.2 timers connect 1
  address-family ipv4 unicast
   neighbor 192.0.2.2 activate

@@ -153,11 +153,13 @@ fn peer_up<'a>(r: &mut Reader<'a>) -> Result<Message<'a>> {
     r.take(20, WHAT)?;
     let (sent, rest) = BgpMessage::parse(r.0)?;
     let (received, _) = BgpMessage::parse(rest)?;
-    let (BgpMessage::Open(sent), BgpMessage::Open(received)) = (sent, received) else {
-        return Ok(Message::PeerUp(peer, dialect(&peer, None), None));
+    let open = |m| match m {
+        BgpMessage::Open(open) => Some(open),
+        _ => None,
     };
-    let how = dialect(&peer, Some((sent, received)));
-    Ok(Message::PeerUp(peer, how, Some(sent.asn)))
+    let (sent, received) = (open(sent), open(received));
+    let how = dialect(&peer, sent.zip(received));
+    Ok(Message::PeerUp(peer, how, sent.map(|s| s.asn)))
 }
 
 fn dialect(peer: &PeerHeader, opens: Option<(Open, Open)>) -> Dialect {
@@ -282,6 +284,21 @@ mod tests {
             panic!("no session")
         };
         assert_eq!((d.as4, d.add_path), (true, [false, false]));
+    }
+
+    #[test]
+    fn an_open_that_the_router_has_no_more_is_not_needed() {
+        for (sent, received, own) in [
+            (open(1), bgp(1, &[]), Some(23_456)),
+            (bgp(1, &[]), open(2), None),
+        ] {
+            let up = [peer(0, 0, 1), vec![0; 20], sent, received].concat();
+            let bytes = message(3, &up);
+            let Ok(Message::PeerUp(_, d, asn)) = Message::parse(&bytes) else {
+                panic!("no session")
+            };
+            assert_eq!((d.as4, d.add_path, asn), (true, [false; 2], own));
+        }
     }
 
     #[test]

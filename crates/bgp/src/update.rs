@@ -47,6 +47,8 @@ impl<'a> Message<'a> {
         };
         let body = r.take(n, WHAT)?;
         let message = match kind {
+            // FRR, where two connections collided and it kept no copy, tells of an OPEN without content.
+            1 if body.is_empty() => Message::Other(kind),
             1 => Message::Open(Open::parse(body)?),
             2 => Message::Update(body),
             _ => Message::Other(kind),

@@ -239,7 +239,10 @@ fn read_samples(bytes: &[u8], all: &mut BTreeMap<u16, Told>) {
                 other => panic!("{other:?}"),
             }
         }
-        all.insert(id.unwrap(), told);
+        // What the router sends on its own account, to find its neighbours, is sampled too.
+        if let Some(id) = id {
+            all.insert(id, told);
+        }
     }
 }
 
