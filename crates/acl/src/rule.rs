@@ -12,6 +12,8 @@ pub enum Action {
     Deny,
     /// Lets it go on.
     Permit,
+    /// Lets it go on, and what answers it too. There is no table of sessions: [`Rule::check`] refuses it.
+    PermitReflect,
 }
 
 /// One rule. Everything it says must hold for a packet to match.
@@ -78,6 +80,13 @@ impl Rule {
     /// What is wrong with it.
     pub fn check(&self) -> Result<(), BadRule> {
         let fail = |why: String| Err(BadRule(why));
+        if self.action == Action::PermitReflect {
+            return fail(
+                "permit+reflect needs a table of sessions, which there is none: say permit, and permit the \
+                 answers by a rule of their own"
+                    .into(),
+            );
+        }
         let (src, dst) = (self.src.0, self.dst.0);
         if src.is_ipv6() != dst.is_ipv6() {
             return fail(format!(

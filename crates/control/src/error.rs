@@ -107,6 +107,11 @@ impl From<ParseError> for Error {
         Error::Parse(e.render())
     }
 }
+impl From<parshall_acl::BadRule> for Error {
+    fn from(e: parshall_acl::BadRule) -> Error {
+        Error::Refused(e.to_string())
+    }
+}
 impl From<parshall_rcu::Full> for Error {
     fn from(e: parshall_rcu::Full) -> Error {
         Error::Full(e.to_string())

@@ -16,6 +16,8 @@ pub enum DropGroup {
     L3Exceptions,
     /// Labels and tunnels.
     Tunnel,
+    /// Access lists.
+    Acl,
     /// Buffers, queues and devices.
     Buffer,
 }
@@ -28,6 +30,7 @@ impl DropGroup {
             DropGroup::L3 => "l3_drops",
             DropGroup::L3Exceptions => "l3_exceptions",
             DropGroup::Tunnel => "tunnel_drops",
+            DropGroup::Acl => "acl_drops",
             DropGroup::Buffer => "buffer_drops",
         }
     }
@@ -137,6 +140,7 @@ reasons! {
     MplsNoLabel, "mpls_no_label", "no entry for the label", Tunnel, 6;
     MplsBadStack, "mpls_bad_stack", "label stack or payload not what the label says", Tunnel, 311;
     // Policy and engine.
+    AclDeny, "acl_deny", "an access list denies it", Acl, 258;
     NodeFault, "node_fault", "a node left the packet without a verdict", L3Exceptions, 286;
 }
 

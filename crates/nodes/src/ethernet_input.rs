@@ -26,12 +26,7 @@ use crate::vlan::{FrameTags, is_tag};
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "ethernet-input",
-    &[
-        "ip4-input",
-        "ip6-input",
-        "mpls-input",
-        "arp-input",
-    ],
+    &["ip4-input", "ip6-input", "mpls-input", "arp-input"],
 )
 .starting("l2-input")
 .by_interface()

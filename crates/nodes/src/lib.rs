@@ -5,6 +5,7 @@
 //! things by [`Event`]s. Knows no device and no command.
 #![allow(unsafe_code)]
 
+mod acl;
 mod arp_input;
 mod capture;
 mod ethernet_input;
@@ -137,6 +138,8 @@ struct Build<'a> {
     shared: &'a Arc<Shared>,
     interfaces: usize,
     seed: u64,
+    /// The worker's place in the counters of access lists.
+    seat: usize,
     events: Vec<Consumer<Event>>,
     captures: Vec<Consumer<CaptureSlot>>,
     samples: Option<Consumer<SampleSlot>>,
@@ -183,6 +186,9 @@ const NODES: &[(NodeSpec, Make)] = &[
     (ethernet_input::SPEC, |b| {
         wide(ethernet_input::EthernetInput::new(b.shared.clone()))
     }),
+    (acl::IN_L2, |b| {
+        wide(acl::Acl::<acl::L2In>::new(b.shared.clone(), b.seat))
+    }),
     (l2_input::SPEC, |b| {
         wide(l2_input::L2Input::new(b.shared.clone()))
     }),
@@ -203,6 +209,12 @@ const NODES: &[(NodeSpec, Make)] = &[
     }),
     (ip6_input::SPEC, |b| {
         wide(ip6_input::Ip6Input::new(b.shared.clone()))
+    }),
+    (acl::IN_IP4, |b| {
+        wide(acl::Acl::<acl::Ip4In>::new(b.shared.clone(), b.seat))
+    }),
+    (acl::IN_IP6, |b| {
+        wide(acl::Acl::<acl::Ip6In>::new(b.shared.clone(), b.seat))
     }),
     (ip_lookup::SPEC4, |b| {
         wide(ip_lookup::IpLookup::<Ip4>::new(b.shared.clone()))
@@ -252,6 +264,9 @@ const NODES: &[(NodeSpec, Make)] = &[
     (interface_output::SPEC, |_| {
         Box::new(interface_output::InterfaceOutput)
     }),
+    (acl::OUT, |b| {
+        wide(acl::Acl::<acl::Out>::new(b.shared.clone(), b.seat))
+    }),
     (sub_interface_output::SPEC, |b| {
         Box::new(sub_interface_output::SubInterfaceOutput::new(
             b.shared.clone(),
@@ -288,6 +303,7 @@ pub fn build(shared: &Arc<Shared>, limits: Limits, seed: u64) -> (Vec<NamedNode>
         shared,
         interfaces: limits.interfaces,
         seed,
+        seat: shared.take_seat(),
         events: Vec::new(),
         captures: Vec::new(),
         samples: None,

@@ -5,7 +5,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parshall_acl::AclTables;
 use parshall_buffer::IF_NONE;
 use parshall_fib::{
     Adjacencies, Disposition, Dispositions, Dpo, DpoKind, FibError, Impositions, Ip4Tables,
@@ -203,6 +205,10 @@ pub struct Shared {
     pub impositions: Impositions,
     /// What to do with packets whose label was popped.
     pub dispositions: Dispositions,
+    /// Access lists of interfaces.
+    pub acls: Published<AclTables>,
+    /// Workers whose nodes were made.
+    seats: AtomicUsize,
 }
 
 impl Shared {
@@ -232,8 +238,15 @@ impl Shared {
             load_balances: LoadBalances::with_limit(&domain, limits.load_balances),
             impositions: Impositions::with_limit(&domain, limits.impositions),
             dispositions,
+            acls: Published::new(AclTables::default()),
+            seats: AtomicUsize::new(0),
             domain,
         }))
+    }
+
+    /// A number for a new worker, which no other has: from 0.
+    pub(crate) fn take_seat(&self) -> usize {
+        self.seats.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The interfaces now.

@@ -4,6 +4,7 @@
 
 extern crate self as parshall_nodes;
 
+mod acl;
 mod arp;
 mod ethernet;
 mod icmp;

@@ -4,6 +4,7 @@
 //! The words are VPP's where VPP has the command. Every `show` has its data first and prints that, as text
 //! in VPP's columns or as JSON.
 
+mod acl;
 mod af_xdp;
 mod bgp;
 mod bulk;
@@ -98,6 +99,11 @@ const TOPICS: &[(&str, &str)] = &[
     ("show mpls", "MPLS: labels"),
     ("show bgp", "BGP routes that samples tell of"),
     ("set", "Settings"),
+    ("set acl-plugin", "Access lists"),
+    (
+        "show acl-plugin",
+        "Access lists: rules, hits and where they hold",
+    ),
     ("set interface", "Settings of an interface"),
     ("set interface ip", "Addresses and table of an interface"),
     ("set interface l2", "Layer 2: cross-connect, VLAN tags"),
@@ -132,6 +138,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         route::COMMANDS,
         neighbor::COMMANDS,
         mpls::COMMANDS,
+        acl::COMMANDS,
         sflow::COMMANDS,
         collectors::COMMANDS,
         records::COMMANDS,

@@ -201,6 +201,7 @@ impl Router {
         {
             self.disable_sflow(&name)?;
         }
+        self.acl_interface_set_acl_list(index, Vec::new(), Vec::new())?;
         let crossed: Vec<String> = self
             .interfaces
             .iter()

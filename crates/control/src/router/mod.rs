@@ -4,6 +4,7 @@
 //! command, a file of commands or a whole configuration is one transaction over that journal: when a part
 //! fails, what was done before is undone in reverse, and the router is as it was.
 
+mod acl;
 mod addresses;
 mod bgp;
 mod captures;
@@ -29,6 +30,7 @@ use parshall_command::CommandTable;
 use parshall_counters::{DropReason, NodeTotals, WorkerCounters};
 use parshall_graph::monotonic_ns;
 
+pub use acl::{Acl, AclState, InterfaceAcls};
 pub use captures::{CapturePlan, CaptureState};
 pub use drops::DropRates;
 pub use sampling::{Sampling, header_range};
@@ -132,6 +134,7 @@ pub struct Router {
     pub(crate) mpls_table: bool,
     pub(crate) memif_sockets: memif::MemifSockets,
     pub(crate) sflow: SflowState,
+    pub(crate) acls: AclState,
     pub(crate) bgp: Bgp,
     /// Interfaces made so far.
     incarnations: u64,
@@ -199,6 +202,7 @@ impl Router {
         let mut router = Router {
             bgp: Bgp::new(sflow.view.bgp.clone()),
             sflow,
+            acls: AclState::default(),
             incarnations: 0,
             engine,
             factory,

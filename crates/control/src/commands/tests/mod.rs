@@ -1,6 +1,7 @@
 //! Commands executed on a router: `grammar` asks what is accepted, refused and undone, `running` what packets
 //! then do, `workers` what holds with several of them, `collectors` where samples go.
 
+mod acl;
 mod collectors;
 mod grammar;
 mod running;
@@ -78,6 +79,8 @@ fn everything(r: &mut Router) -> Vec<serde_json::Value> {
         "show ip neighbor-config",
         "show packet-generator",
         "show sflow interfaces",
+        "show acl-plugin acl",
+        "show acl-plugin interface",
     ];
     let mut out: Vec<_> = lines.iter().map(|l| data(r, l)).collect();
     let mut sflow = data(r, "show sflow");
