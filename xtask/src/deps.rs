@@ -45,6 +45,9 @@ const RANKS: &[(u8, &[&str])] = &[
             "parshall-config",
             "parshall-lab",
             "parshall-collector",
+            "parshall-doctor",
+            "parshall-top",
+            "parshall-web",
         ],
     ),
     (7, &["parshall"]),
@@ -74,6 +77,11 @@ const SAME_RANK: &[(&str, &str, &str)] = &[
         "parshall-lab",
         "parshall-cli",
         "the laboratory gives its router commands over the socket, as a person would",
+    ),
+    (
+        "parshall-top",
+        "parshall-cli",
+        "the terminal view reads a running router over its command socket, as any client does",
     ),
     (
         "parshall-collector",

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use parshall_cli::{CliServer, ServerConfig};
-use parshall_config::{ConfigCheckArgs, EngineSettings, Plan, PlanLine};
+use parshall_config::{ConfigCheckArgs, EngineSettings, HttpSettings, Plan, PlanLine};
 use parshall_control::run::{Wakeup, run};
 use parshall_control::{EngineConfig, Router, execute_lines, rehearse};
+use parshall_web::{HttpConfig, HttpServer, Token};
 use tracing_subscriber::EnvFilter;
 
 /// Arguments of `parshall run`.
@@ -64,11 +65,42 @@ fn start(args: &RunArgs) -> Result<(), String> {
     let config = ServerConfig::new(&path, plan.cli.group.clone());
     let (mut server, requests) =
         CliServer::start(config, wakeup.waker()).map_err(|e| e.to_string())?;
+    // Started by control, whose CPUs they share: never those of workers.
+    let mut http = match serve_http(&plan.http, &wakeup) {
+        Ok(http) => http,
+        Err(error) => {
+            router.shut_down();
+            return Err(error);
+        }
+    };
     tracing::info!("running; commands at {}", path.display());
     run(&mut router, &requests, &mut wakeup);
+    if let Some(http) = &mut http {
+        http.stop();
+    }
     server.stop();
     tracing::info!("ended");
     Ok(())
+}
+
+/// Serves metrics and the API, if they are asked for.
+fn serve_http(settings: &HttpSettings, wakeup: &Wakeup) -> Result<Option<HttpServer>, String> {
+    if !settings.is_on() {
+        return Ok(None);
+    }
+    let token = settings.token_file.as_deref().map(Token::load).transpose();
+    let config = HttpConfig {
+        listen: settings.listen,
+        socket: settings.socket.clone(),
+        group: settings.group.clone(),
+        token: token.map_err(|e| format!("http.token-file: {e}"))?,
+        commands: settings.commands,
+    };
+    let server = HttpServer::start(config, wakeup.asker()).map_err(|e| e.to_string())?;
+    if let Some(address) = server.address() {
+        tracing::info!("metrics at http://{address}/metrics");
+    }
+    Ok(Some(server))
 }
 
 /// `parshall config check`: the file itself, then its commands on a model of the router.

@@ -51,5 +51,5 @@ pub use status::{
     AgentStatus, CollectorState, CollectorStatus, DiscardStatus, LastDrop, Loss, Losses,
     ReasonStatus, RingStatus,
 };
-pub use thread::{AgentGone, AgentThread, SpawnError};
+pub use thread::{AgentGone, AgentThread, SpawnError, StatusAnswer};
 pub use transport::{Lookup, Resolve, ThreadResolver, Transport, UdpTransport};

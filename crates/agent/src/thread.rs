@@ -35,6 +35,24 @@ const NICE: i32 = -10;
 /// How long to wait for the thread's answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
+/// The state on its way.
+#[derive(Debug)]
+pub struct StatusAnswer(Receiver<AgentStatus>);
+
+impl StatusAnswer {
+    /// The state, if it arrives in this time.
+    pub fn wait(&self, most: Duration) -> Option<AgentStatus> {
+        let mut status = self.0.recv_timeout(most).ok()?;
+        let unix_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_millis() as u64);
+        for c in &mut status.collectors {
+            c.last_error_unix_ms = c.last_error_ago_ms.map(|ago| unix_ms.saturating_sub(ago));
+        }
+        Some(status)
+    }
+}
+
 /// The agent's thread is not there any more, or does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the sFlow agent does not answer")]
@@ -223,18 +241,19 @@ impl AgentThread {
     /// # Errors
     /// When the thread is gone or does not answer.
     pub fn status(&self) -> Result<AgentStatus, AgentGone> {
+        self.ask_status()?.wait(ANSWER).ok_or(AgentGone)
+    }
+
+    /// Asks for the state and does not wait for the answer.
+    ///
+    /// # Errors
+    /// When the thread is gone.
+    pub fn ask_status(&self) -> Result<StatusAnswer, AgentGone> {
         let (answer, wait) = channel();
         self.commands
             .send(Command::Status(answer))
             .map_err(|_| AgentGone)?;
-        let mut status = wait.recv_timeout(ANSWER).map_err(|_| AgentGone)?;
-        let unix_ms = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_millis() as u64);
-        for c in &mut status.collectors {
-            c.last_error_unix_ms = c.last_error_ago_ms.map(|ago| unix_ms.saturating_sub(ago));
-        }
-        Ok(status)
+        Ok(StatusAnswer(wait))
     }
 
     /// Sends all that is left and ends the thread.

@@ -44,7 +44,7 @@ use std::path::Path;
 
 pub use command::{ConfigCheckArgs, ImportHsflowdArgs, check, import_hsflowd};
 pub use error::{ConfigError, ConfigErrors, Position};
-pub use plan::{CliSettings, EngineSettings, LogLevel, Plan, PlanLine};
+pub use plan::{CliSettings, EngineSettings, HttpSettings, LogLevel, Plan, PlanLine};
 pub use yaml::MAX_BYTES;
 
 use error::Report;

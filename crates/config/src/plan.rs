@@ -1,5 +1,6 @@
 //! What a file asks for: the settings that the engine starts with, and the commands that follow.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -13,6 +14,8 @@ pub struct Plan {
     pub engine: EngineSettings,
     /// The command socket.
     pub cli: CliSettings,
+    /// Metrics and the API over HTTP.
+    pub http: HttpSettings,
     /// The least important messages that are still logged.
     pub log: LogLevel,
     /// Command lines that bring a fresh router into the state asked for, in the order of their dependencies.
@@ -51,6 +54,28 @@ pub struct CliSettings {
     pub socket: PathBuf,
     /// Group that may give commands, beside root.
     pub group: Option<String>,
+}
+
+/// Metrics and the API over HTTP; off when neither `listen` nor `socket` is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HttpSettings {
+    /// Address and port to listen on.
+    pub listen: Option<SocketAddr>,
+    /// UNIX socket to listen on.
+    pub socket: Option<PathBuf>,
+    /// Group that may open the socket, beside root.
+    pub group: Option<String>,
+    /// File with the token that TCP clients show.
+    pub token_file: Option<PathBuf>,
+    /// Whether commands are served.
+    pub commands: bool,
+}
+
+impl HttpSettings {
+    /// Whether there is anything to listen on.
+    pub fn is_on(&self) -> bool {
+        self.listen.is_some() || self.socket.is_some()
+    }
 }
 
 /// How much is logged.

@@ -26,6 +26,7 @@ mod rib;
 mod router;
 pub mod run;
 mod sampling;
+pub mod snapshot;
 mod solicit;
 mod telemetry;
 mod text;

@@ -92,6 +92,13 @@ impl IpNet {
     pub fn family(&self) -> Family {
         Family::of(self.addr)
     }
+    /// The upper half of the network that its first `len` - 1 bits name, unless it lies in that half itself.
+    pub fn upper_half(&self, len: u8) -> Option<IpNet> {
+        let f = self.family();
+        let bit = 1u128 << f.bits().checked_sub(len)?;
+        let bits = to_bits(self.addr);
+        (bits & bit == 0).then(|| IpNet::new(from_bits(f, bits | bit), len))
+    }
     /// Its last address.
     pub fn last(&self) -> IpAddr {
         let f = self.family();

@@ -100,6 +100,10 @@ impl Rib {
     pub fn labels(&self) -> impl Iterator<Item = (u32, bool, ListId)> {
         self.labels.iter().map(|((l, e), id)| (*l, *e, *id))
     }
+    /// Entries of the label table.
+    pub fn label_count(&self) -> usize {
+        self.labels.len()
+    }
     /// The path list of a label.
     pub fn label(&self, label: u32, eos: bool) -> Option<&PathList> {
         self.list(*self.labels.get(&(label, eos))?)

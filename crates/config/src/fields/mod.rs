@@ -134,6 +134,12 @@ pub const FILE_SECTION: Section = Section {
         ),
         field("log", Kind::Record(&LOG), None, "What is logged."),
         field(
+            "http",
+            Kind::Record(&HTTP),
+            Words("off"),
+            "Metrics for Prometheus and a JSON API over HTTP.",
+        ),
+        field(
             "interfaces",
             Kind::Interfaces(&INTERFACE),
             None,
@@ -299,6 +305,50 @@ const CLI: Section = Section {
             },
             Words("root's"),
             "Group that may give commands.",
+        ),
+    ],
+};
+
+const HTTP: Section = Section {
+    title: "http",
+    help: "Off unless it has `listen` or `socket`. Reading is open to whoever reaches the listener, or with `token-file` to \
+           whoever shows the token; see [HTTP API](http-api.md). The socket has mode 0660.",
+    fields: &[
+        field(
+            "listen",
+            Kind::Text,
+            None,
+            "Address and port to listen on, such as 127.0.0.1:9481 or \"[::1]:9481\".",
+        ),
+        field(
+            "socket",
+            Kind::Path {
+                absolute: true,
+                max: 107,
+            },
+            None,
+            "UNIX socket to listen on.",
+        ),
+        field(
+            "group",
+            Kind::Name {
+                what: "the name of a group",
+                max: 32,
+            },
+            Words("root's"),
+            "Group that may open the socket.",
+        ),
+        field(
+            "token-file",
+            FILE,
+            Words("no token is asked for"),
+            "File with the token that TCP clients show: one line of 16 or more characters, not for everybody to read.",
+        ),
+        field(
+            "commands",
+            Kind::Bool,
+            Value("false"),
+            "Serve commands too: to the UNIX socket, and to whoever shows the token.",
         ),
     ],
 };

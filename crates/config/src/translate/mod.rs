@@ -6,6 +6,7 @@
 
 mod addresses;
 mod bgp;
+mod http;
 mod interfaces;
 pub mod memif;
 mod mpls;
@@ -44,6 +45,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
         read,
     };
     let engine = b.engine();
+    let http = b.http();
     b.identify_interfaces(&engine);
     b.tables();
     b.memif_sockets();
@@ -62,6 +64,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
     Plan {
         engine,
         cli: cli(file),
+        http,
         log: log(file),
         commands: b.lines,
         notes: b.notes,

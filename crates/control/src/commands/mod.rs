@@ -41,6 +41,9 @@ use crate::router::Router;
 
 pub use shell::{execute_lines, rehearse};
 
+pub(crate) use runtime::{resident, slot_name};
+pub(crate) use show_fib::{path_entry, source_name};
+
 /// What executes a command.
 pub type Handler = fn(&mut Router, &Args, &Context) -> Result<Output>;
 

@@ -87,7 +87,7 @@ struct ShownWorker {
 }
 
 /// Name of a slot: a node, or the transmit queues of an interface.
-pub(super) fn slot_name(r: &Router, slot: usize) -> Option<String> {
+pub(crate) fn slot_name(r: &Router, slot: usize) -> Option<String> {
     if let Some(spec) = u16::try_from(slot)
         .ok()
         .and_then(|n| r.engine.graph.spec(n))
@@ -379,7 +379,7 @@ fn memory(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
 }
 
 /// Resident bytes of the process, 0 where the system does not say.
-fn resident() -> u64 {
+pub(crate) fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
     let kib = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());

@@ -84,7 +84,7 @@ struct ShownTable {
     routes: Vec<ShownRoute>,
 }
 
-fn source_name(s: Source) -> &'static str {
+pub(crate) fn source_name(s: Source) -> &'static str {
     match s {
         Source::Interface => "interface",
         Source::Static => "static",
@@ -129,6 +129,18 @@ fn action(via: Via) -> Option<String> {
         Via::LookupMpls => "lookup mpls".into(),
         Via::NextHop { .. } => return None,
     })
+}
+
+/// A path as snapshots tell it.
+pub(crate) fn path_entry(r: &Router, p: &Path) -> crate::snapshot::PathEntry {
+    let shown = shown_path(r, p);
+    crate::snapshot::PathEntry {
+        next_hop: shown.next_hop,
+        interface: shown.interface,
+        action: shown.action,
+        weight: shown.weight,
+        labels: shown.labels,
+    }
 }
 
 fn shown_path(r: &Router, p: &Path) -> ShownPath {

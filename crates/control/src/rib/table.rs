@@ -107,9 +107,36 @@ impl Table {
 
     /// Routes in order of address and length.
     pub fn routes(&self) -> impl Iterator<Item = (IpNet, Route)> {
+        self.routes_under(self.everything())
+    }
+
+    /// Routes behind `after` in that order, or all. Finding the first takes as long as a look-up.
+    pub fn routes_after(&self, after: Option<IpNet>) -> impl Iterator<Item = (IpNet, Route)> {
+        let start = after.unwrap_or_else(|| self.everything());
+        let inside = self
+            .routes_under(start)
+            .filter(move |(net, _)| Some(*net) != after);
+        // What follows a prefix lies in the other halves of those that it lies in, the smallest first.
+        let halves = (1..=start.prefix_len())
+            .rev()
+            .filter_map(move |len| start.upper_half(len));
+        inside.chain(halves.flat_map(|half| self.routes_under(half)))
+    }
+
+    fn everything(&self) -> IpNet {
+        let family = match self.routes {
+            Routes::Ip4(_) => Family::Ip4,
+            Routes::Ip6(_) => Family::Ip6,
+        };
+        IpNet::new(family.unspecified(), 0)
+    }
+
+    /// Routes inside a network, in order of address and length; none when it is of the other family.
+    fn routes_under(&self, net: IpNet) -> impl Iterator<Item = (IpNet, Route)> {
+        let (addr, len) = (net.addr(), net.prefix_len());
         let (mut four, mut six) = match &self.routes {
-            Routes::Ip4(map) => (Some(map.iter()), None),
-            Routes::Ip6(map) => (None, Some(map.iter())),
+            Routes::Ip4(map) => (v4(addr, len).map(|p| map.iter_under(p, 32)), None),
+            Routes::Ip6(map) => (None, v6(addr, len).map(|p| map.iter_under(p, 128))),
         };
         std::iter::from_fn(move || {
             let next4 = four.as_mut().and_then(Iterator::next);

@@ -1,0 +1,1 @@
+//! What on this machine stands in a router's way, and the command that mends it.
