@@ -71,7 +71,7 @@ pub enum SpawnError {
 
 enum Command {
     /// New settings, and the address elected when their rules of election are new.
-    Config(AgentConfig, Option<IpAddr>),
+    Config(AgentConfig, Option<IpAddr>, Sender<()>),
     Add(u32, Consumer<SampleSlot>),
     Remove(u32),
     Empty(Sender<()>),
@@ -159,7 +159,8 @@ impl AgentThread {
         })
     }
 
-    /// Replaces the settings. The agent's address is elected anew when the rules of that change.
+    /// Replaces the settings, and returns when they are in effect: a packet that is sampled after that goes to the collectors
+    /// that were set. The agent's address is elected anew when the rules of that change.
     ///
     /// # Errors
     /// When one is out of its range; nothing changes then.
@@ -170,11 +171,9 @@ impl AgentThread {
         let address = changed.then(|| elected(self.router.as_ref(), &config.election));
         *was = config.election.clone();
         drop(was);
-        if self
-            .commands
-            .send(Command::Config(config, address))
-            .is_err()
-        {
+        let (answer, wait) = channel();
+        let told = self.commands.send(Command::Config(config, address, answer));
+        if told.is_err() || wait.recv_timeout(ANSWER).is_err() {
             tracing::error!("{AgentGone}");
         }
         Ok(())
@@ -337,13 +336,14 @@ impl Loop {
     fn obey(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
-            Command::Config(c, address) => {
+            Command::Config(c, address, answer) => {
                 if let Some(address) = address {
                     self.agent.set_elected(address);
                 }
                 if let Err(e) = self.agent.set_config(c, now) {
                     tracing::error!("sFlow settings refused: {e}");
                 }
+                let _ = answer.send(());
             }
             Command::Add(source, consumer) => self.agent.add_source(source, consumer),
             Command::AddDrops(rings) => self.agent.add_drop_rings(rings),
