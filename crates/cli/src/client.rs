@@ -8,6 +8,7 @@ use parshall_command::{ErrorKind, Script, ScriptLine, tokenize};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Arguments of `parshall ctl`.
 #[derive(Args, Clone, Debug)]
@@ -21,6 +22,19 @@ pub struct CtlArgs {
     /// Execute the commands of a file, up to the first that fails ("-": standard input).
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "command")]
     pub file: Option<PathBuf>,
+    /// Execute the command again and again, so many seconds apart (1 when not said): on a terminal in place, else one
+    /// answer after the other. Ends with Ctrl-C, or with the router.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = pause,
+        conflicts_with = "file",
+        requires = "command"
+    )]
+    pub watch: Option<Duration>,
     /// The command, as typed at the prompt; a "?" at the end prints help instead. Without a command: a
     /// prompt on a terminal, else commands from standard input.
     #[arg(
@@ -29,6 +43,17 @@ pub struct CtlArgs {
         value_name = "COMMAND"
     )]
     pub command: Vec<String>,
+}
+
+/// Shortest pause of `--watch` in seconds: the router has other things to do than to answer.
+const SHORTEST_PAUSE: f64 = 0.1;
+
+fn pause(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|e| format!("{e}"))?;
+    if seconds < SHORTEST_PAUSE {
+        return Err(format!("at least {SHORTEST_PAUSE} s"));
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())
 }
 
 /// Why the client ended early.
@@ -104,7 +129,10 @@ fn run_with(
     match (text, &args.file) {
         (Some(text), Some(path)) => session.script(&text, &path.display().to_string(), out),
         _ if args.command.is_empty() => session.stream(input, out),
-        _ => session.command(&args.command.join(" "), out),
+        _ => match args.watch {
+            Some(pause) => session.watch(&args.command.join(" "), pause, out),
+            None => session.command(&args.command.join(" "), out),
+        },
     }
 }
 
@@ -123,6 +151,21 @@ impl Session {
             None => self.connection.execute(line, self.json)?,
         };
         self.print(reply, out)
+    }
+
+    /// Executes one command for ever, and prints each result in the place of the one before where there is a terminal.
+    fn watch(&mut self, line: &str, pause: Duration, out: &mut dyn Write) -> Result<(), Failure> {
+        loop {
+            let mut text = Vec::new();
+            self.command(line, &mut text)?;
+            if self.pretty {
+                // Home, and clear what is below: the text is there at once, so that nothing flickers.
+                write!(out, "\x1b[H\x1b[J")?;
+            }
+            out.write_all(&text)?;
+            out.flush()?;
+            std::thread::sleep(pause);
+        }
     }
 
     fn print(&self, reply: WireReply, out: &mut dyn Write) -> Result<(), Failure> {

@@ -170,3 +170,52 @@ fn a_closed_pipe_is_no_error_to_report() {
         Err(Failure::Pipe)
     ));
 }
+
+/// Takes so many lines, then is closed.
+struct Lines(Vec<u8>, usize);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let lines = self.0.iter().filter(|b| **b == b'\n').count();
+        if lines == self.1 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.0.extend(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_command_is_watched_until_nobody_reads() {
+    let router = Router::start();
+    let path = router.path();
+    let words = [
+        "ctl",
+        "--socket",
+        path.to_str().expect("UTF-8"),
+        "--watch=0.1",
+    ];
+    let watch = |command: &str| {
+        let all = words.into_iter().chain([command]);
+        let args = Command::try_parse_from(all).expect("arguments").args;
+        let mut out = Lines(Vec::new(), 3);
+        let end = run_with(args, &mut io::empty(), &mut out);
+        (String::from_utf8(out.0).expect("UTF-8"), end)
+    };
+    let (text, end) = watch("show version");
+    assert!(matches!(end, Err(Failure::Pipe)), "{end:?} {text}");
+    assert_eq!(text.matches("version 1\n").count(), 3);
+    let (text, end) = watch("fail");
+    assert!(matches!(end, Err(Failure::Told(why)) if why == "it fails"));
+    assert_eq!(text, "");
+    for wrong in ["--watch=0", "--watch=-1", "--watch=x", "--watch=1e300"] {
+        assert!(Command::try_parse_from(["ctl", wrong, "show"]).is_err());
+    }
+    assert!(Command::try_parse_from(["ctl", "--watch"]).is_err());
+    let usual = Command::try_parse_from(["ctl", "--watch", "show", "drops"]).expect("arguments");
+    assert_eq!(usual.args.watch, Some(Duration::from_secs(1)));
+    assert_eq!(usual.args.command, ["show", "drops"]);
+}
