@@ -2,7 +2,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod cpu;
+mod front;
 mod run;
+mod vpp;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,8 @@ struct Args {
 enum Command {
     /// Run a router with a configuration file.
     Run(run::RunArgs),
+    /// Run a router as VPP is run: with its start-up configuration, from a file or as arguments.
+    Vpp(vpp::VppArgs),
     /// Give commands to a running router: one, a file of them, or at a prompt.
     Ctl(parshall_cli::CtlArgs),
     /// Look at configuration files.
@@ -73,8 +77,9 @@ fn main() -> ExitCode {
     if let Err(error) = cpu::check() {
         return report::<String>(Err(error));
     }
-    match Args::parse().command {
+    match Args::parse_from(vpp::named(std::env::args_os())).command {
         Command::Run(args) => run::run_router(&args),
+        Command::Vpp(args) => report(vpp::run(&args)),
         Command::Config(Config::Check(args)) => run::check_config(&args),
         Command::Config(Config::ImportHsflowd(args)) => parshall_config::import_hsflowd(&args),
         Command::Lab(args) => parshall_lab::run(args),

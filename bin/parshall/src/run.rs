@@ -1,16 +1,16 @@
-//! `parshall run` and `parshall config check`: a configuration file, the router, its command socket.
+//! `parshall run` and `parshall config check`: a configuration file, the router, its front ends.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use parshall_cli::{CliServer, ServerConfig};
-use parshall_config::{ConfigCheckArgs, EngineSettings, HttpSettings, Plan, PlanLine};
+use parshall_config::{ConfigCheckArgs, EngineSettings, Plan, PlanLine};
 use parshall_control::run::{Wakeup, run};
-use parshall_control::{EngineConfig, Router, execute_lines, rehearse};
-use parshall_web::{HttpConfig, HttpServer, Token};
+use parshall_control::{EngineConfig, Output, Router, execute_lines, rehearse};
 use tracing_subscriber::EnvFilter;
+
+use crate::front::{FrontEnds, Optional, Sockets};
 
 /// Arguments of `parshall run`.
 #[derive(Args, Clone, Debug)]
@@ -24,6 +24,9 @@ pub struct RunArgs {
     /// What to log, as in RUST_LOG: a level, or levels by module. Instead of the file's.
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
+    /// Listen where VPP does as well: /run/vpp/cli.sock for vppctl, stats.sock, api.sock.
+    #[arg(long)]
+    pub vpp_compat: bool,
 }
 
 /// Runs a router until a signal or `shutdown` ends it.
@@ -47,12 +50,43 @@ fn start(args: &RunArgs) -> Result<(), String> {
         .socket
         .clone()
         .unwrap_or_else(|| plan.cli.socket.clone());
-    let mut engine = engine_config(&plan.engine);
+    let mut sockets = Sockets::beside(&path, plan.cli.group.clone());
+    sockets.vppctl.extend(plan.cli.vppctl.clone());
+    if let Some(stats) = &plan.stats.socket {
+        sockets.stats = vec![Optional::no(stats.clone())];
+    }
+    sockets.stats_size = plan.stats.size;
+    sockets.http = plan.http.clone();
+    if args.vpp_compat {
+        sockets.where_vpp_has_them();
+    }
+    run_with(Launch {
+        engine: engine_config(&plan.engine),
+        lines: located(&args.config, &plan.commands),
+        files: Vec::new(),
+        sockets,
+    })
+}
+
+/// All that a router starts with.
+pub struct Launch {
+    /// Sizes and places.
+    pub engine: EngineConfig,
+    /// Commands with their places: when one fails the router does not start.
+    pub lines: Vec<(String, String)>,
+    /// Files of commands: when one fails that is logged.
+    pub files: Vec<PathBuf>,
+    /// Where it listens.
+    pub sockets: Sockets,
+}
+
+/// Runs a router until something ends it.
+pub fn run_with(launch: Launch) -> Result<(), String> {
+    let (mut engine, lines, sockets) = (launch.engine, launch.lines, launch.sockets);
     // A router has its own socket, so that is a place that no other router writes to.
     engine
         .ifindex_file
-        .get_or_insert_with(|| path.with_extension("ifindex"));
-    let lines = located(&args.config, &plan.commands);
+        .get_or_insert_with(|| sockets.command.with_extension("ifindex"));
     // What can be refused without touching the system is refused before anything is touched.
     rehearse(&engine, &lines).map_err(|e| e.to_string())?;
     // Signals are taken over first: from here on they end the router in order.
@@ -62,45 +96,38 @@ fn start(args: &RunArgs) -> Result<(), String> {
         router.shut_down();
         return Err(error.to_string());
     }
-    let config = ServerConfig::new(&path, plan.cli.group.clone());
-    let (mut server, requests) =
-        CliServer::start(config, wakeup.waker()).map_err(|e| e.to_string())?;
+    for file in &launch.files {
+        execute_file(&mut router, file);
+    }
     // Started by control, whose CPUs they share: never those of workers.
-    let mut http = match serve_http(&plan.http, &wakeup) {
-        Ok(http) => http,
+    let (mut front, requests) = match FrontEnds::start(&sockets, &mut router, &wakeup) {
+        Ok(started) => started,
         Err(error) => {
             router.shut_down();
             return Err(error);
         }
     };
-    tracing::info!("running; commands at {}", path.display());
+    tracing::info!("running; commands at {}", sockets.command.display());
     run(&mut router, &requests, &mut wakeup);
-    if let Some(http) = &mut http {
-        http.stop();
-    }
-    server.stop();
+    // Whoever still waits for the router is told that it has ended; then the front ends can end.
+    drop(wakeup);
+    front.stop();
     tracing::info!("ended");
     Ok(())
 }
 
-/// Serves metrics and the API, if they are asked for.
-fn serve_http(settings: &HttpSettings, wakeup: &Wakeup) -> Result<Option<HttpServer>, String> {
-    if !settings.is_on() {
-        return Ok(None);
+/// Executes a file that the start-up configuration names. As with VPP, what is wrong in it does not end the router.
+fn execute_file(router: &mut Router, file: &Path) {
+    let quoted = file
+        .display()
+        .to_string()
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"");
+    match router.run_line(&format!("exec \"{quoted}\""), false) {
+        Ok(Output::Text(text)) if !text.is_empty() => tracing::info!("{}: {text}", file.display()),
+        Ok(_) => tracing::info!("{}: executed", file.display()),
+        Err(error) => tracing::error!("nothing of it was executed: {error}"),
     }
-    let token = settings.token_file.as_deref().map(Token::load).transpose();
-    let config = HttpConfig {
-        listen: settings.listen,
-        socket: settings.socket.clone(),
-        group: settings.group.clone(),
-        token: token.map_err(|e| format!("http.token-file: {e}"))?,
-        commands: settings.commands,
-    };
-    let server = HttpServer::start(config, wakeup.asker()).map_err(|e| e.to_string())?;
-    if let Some(address) = server.address() {
-        tracing::info!("metrics at http://{address}/metrics");
-    }
-    Ok(Some(server))
 }
 
 /// `parshall config check`: the file itself, then its commands on a model of the router.
@@ -141,7 +168,7 @@ fn located(file: &Path, commands: &[PlanLine]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn engine_config(settings: &EngineSettings) -> EngineConfig {
+pub fn engine_config(settings: &EngineSettings) -> EngineConfig {
     EngineConfig {
         workers: settings.workers,
         cpus: settings.cpus.clone(),
@@ -162,7 +189,7 @@ fn clock_seed() -> u64 {
     now.map_or(1, |d| d.as_nanos() as u64) ^ u64::from(std::process::id()) << 32
 }
 
-fn log_to_stderr(filter: &str) -> Result<(), String> {
+pub fn log_to_stderr(filter: &str) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|e| format!("--log {filter}: {e}"))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

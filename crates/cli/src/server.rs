@@ -43,6 +43,15 @@ impl ServerConfig {
     }
 }
 
+/// What is spoken on a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Lines of JSON, as in [`crate::protocol`].
+    Json,
+    /// What VPP's `vppctl` speaks, as in [`crate::vppctl`].
+    Vppctl,
+}
+
 /// How often a thread that waits for a reply looks whether the server stops.
 const STOP_POLL: Duration = Duration::from_millis(100);
 /// How long stopping waits for replies on their way out.
@@ -51,6 +60,7 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 /// What all threads of the server share.
 struct Shared {
     config: ServerConfig,
+    protocol: Protocol,
     requests: Sender<Request>,
     waker: Waker,
     stop: AtomicBool,
@@ -87,6 +97,21 @@ impl CliServer {
         config: ServerConfig,
         waker: Waker,
     ) -> Result<(CliServer, Receiver<Request>), SocketError> {
+        let (requests, receiver) = channel();
+        let server = CliServer::listen(config, Protocol::Json, requests, waker)?;
+        Ok((server, receiver))
+    }
+
+    /// Starts listening for clients of either protocol, whose requests go where others' go already.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn listen(
+        config: ServerConfig,
+        protocol: Protocol,
+        requests: Sender<Request>,
+        waker: Waker,
+    ) -> Result<CliServer, SocketError> {
         let socket = SocketFile::bind(&config.path, config.group.as_deref())?;
         let system = |error| SocketError::Io {
             path: config.path.clone(),
@@ -96,9 +121,9 @@ impl CliServer {
         let listener = socket.listener.try_clone().map_err(system)?;
         listener.set_nonblocking(true).map_err(system)?;
         let (wake, woken) = UnixStream::pair().map_err(system)?;
-        let (requests, receiver) = channel();
         let shared = Arc::new(Shared {
             config: config.clone(),
+            protocol,
             requests,
             waker,
             stop: AtomicBool::new(false),
@@ -109,13 +134,17 @@ impl CliServer {
             .name("parshall-cli".into())
             .spawn(move || accept_loop(&theirs, &listener, &woken))
             .map_err(system)?;
-        let server = CliServer {
+        Ok(CliServer {
             shared,
             acceptor: Some(acceptor),
             wake: Some(wake),
             socket: Some(socket),
-        };
-        Ok((server, receiver))
+        })
+    }
+
+    /// Where requests go, for a second socket.
+    pub fn requests(&self) -> Sender<Request> {
+        self.shared.requests.clone()
     }
 
     /// How many clients are connected.
@@ -207,17 +236,22 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u64) {
     if clients.len() >= limit {
         drop(clients);
         // The reply fits the socket's buffer, so this does not wait; if it fails the client is gone.
-        let _ = send(
-            &stream,
-            None,
-            Reply::Error(format!("all {limit} connections are taken")),
-        );
+        let why = format!("all {limit} connections are taken");
+        let _ = match shared.protocol {
+            Protocol::Json => send(&stream, None, Reply::Error(why)),
+            Protocol::Vppctl => (&stream).write_all(format!("{why}\r\n").as_bytes()),
+        };
         return;
     }
     let theirs = shared.clone();
     let thread = Builder::new().name("parshall-cli".into()).spawn(move || {
         // Why a client went away is its own affair.
-        let _ = serve_client(&theirs, &stream);
+        let _ = match theirs.protocol {
+            Protocol::Json => serve_client(&theirs, &stream),
+            Protocol::Vppctl => crate::vppctl::serve(&stream, &|kind, line| {
+                ask(&theirs, Request::new(kind, line))
+            }),
+        };
         theirs.clients().remove(&id);
     });
     // The lock is held until the client is entered, so the thread cannot leave before that.

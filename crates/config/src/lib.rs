@@ -32,6 +32,7 @@ mod record;
 pub mod reference;
 mod scalar;
 mod schema;
+pub mod startup;
 mod translate;
 mod yaml;
 
@@ -44,7 +45,9 @@ use std::path::Path;
 
 pub use command::{ConfigCheckArgs, ImportHsflowdArgs, check, import_hsflowd};
 pub use error::{ConfigError, ConfigErrors, Position};
-pub use plan::{CliSettings, EngineSettings, HttpSettings, LogLevel, Plan, PlanLine};
+pub use plan::{
+    CliSettings, EngineSettings, HttpSettings, LogLevel, Plan, PlanLine, StatsSettings,
+};
 pub use yaml::MAX_BYTES;
 
 use error::Report;

@@ -16,6 +16,8 @@ pub struct Plan {
     pub cli: CliSettings,
     /// Metrics and the API over HTTP.
     pub http: HttpSettings,
+    /// The statistics segment.
+    pub stats: StatsSettings,
     /// The least important messages that are still logged.
     pub log: LogLevel,
     /// Command lines that bring a fresh router into the state asked for, in the order of their dependencies.
@@ -54,6 +56,17 @@ pub struct CliSettings {
     pub socket: PathBuf,
     /// Group that may give commands, beside root.
     pub group: Option<String>,
+    /// A second socket, for VPP's `vppctl`.
+    pub vppctl: Option<PathBuf>,
+}
+
+/// The statistics segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StatsSettings {
+    /// Where it is fetched; `None` = beside the command socket.
+    pub socket: Option<PathBuf>,
+    /// Bytes of it.
+    pub size: usize,
 }
 
 /// Metrics and the API over HTTP; off when neither `listen` nor `socket` is there.

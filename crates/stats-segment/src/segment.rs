@@ -257,6 +257,11 @@ impl Change<'_> {
         Ok(entries)
     }
 
+    /// Sets a number that was just added.
+    pub fn set(&mut self, scalar: Scalar, value: u64) {
+        self.0.set(scalar, value);
+    }
+
     /// Adds a number.
     ///
     /// # Errors

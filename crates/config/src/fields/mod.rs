@@ -132,6 +132,12 @@ pub const FILE_SECTION: Section = Section {
             None,
             "The socket that `parshall ctl` speaks to.",
         ),
+        field(
+            "stats",
+            Kind::Record(&STATS),
+            None,
+            "The statistics segment that VPP's clients read.",
+        ),
         field("log", Kind::Record(&LOG), None, "What is logged."),
         field(
             "http",
@@ -289,11 +295,7 @@ const CLI: Section = Section {
     fields: &[
         field(
             "socket",
-            // sun_path of unix(7) has 108 bytes, one for the end.
-            Kind::Path {
-                absolute: true,
-                max: 107,
-            },
+            SOCKET,
             Value("/run/parshall/cli.sock"),
             "Where it is.",
         ),
@@ -305,6 +307,12 @@ const CLI: Section = Section {
             },
             Words("root's"),
             "Group that may give commands.",
+        ),
+        field(
+            "vppctl",
+            SOCKET,
+            Words("none; with `parshall run --vpp-compat` also `/run/vpp/cli.sock`"),
+            "A second socket, which VPP's `vppctl -s PATH` speaks to.",
         ),
     ],
 };
@@ -320,15 +328,7 @@ const HTTP: Section = Section {
             None,
             "Address and port to listen on, such as 127.0.0.1:9481 or \"[::1]:9481\".",
         ),
-        field(
-            "socket",
-            Kind::Path {
-                absolute: true,
-                max: 107,
-            },
-            None,
-            "UNIX socket to listen on.",
-        ),
+        field("socket", SOCKET, None, "UNIX socket to listen on."),
         field(
             "group",
             Kind::Name {
@@ -351,6 +351,33 @@ const HTTP: Section = Section {
             "Serve commands too: to the UNIX socket, and to whoever shows the token.",
         ),
     ],
+};
+
+const STATS: Section = Section {
+    title: "stats",
+    help: "Counters in shared memory, for clients of VPP's statistics (docs/reference/statistics.md). Whoever may give \
+           commands may read them.",
+    fields: &[
+        field(
+            "socket",
+            SOCKET,
+            Words("`stats.sock` beside the command socket"),
+            "Where it is fetched.",
+        ),
+        field(
+            "size",
+            Kind::Uint { min: 1, max: 4096 },
+            Value("32"),
+            "How large it may grow. What is never written to takes no memory.",
+        )
+        .unit("MiB"),
+    ],
+};
+
+/// A socket's file: sun_path of unix(7) has 108 bytes, one for the end.
+const SOCKET: Kind = Kind::Path {
+    absolute: true,
+    max: 107,
 };
 
 const LOG: Section = Section {

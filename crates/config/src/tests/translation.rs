@@ -26,7 +26,8 @@ fn nothing_asked_for_is_a_router_with_the_defaults() {
     assert!(plan.commands.is_empty());
     assert_eq!(plan.log, LogLevel::Info);
     assert_eq!(plan.cli.socket, Path::new("/run/parshall/cli.sock"));
-    assert_eq!(plan.cli.group, None);
+    assert_eq!((plan.cli.group, plan.cli.vppctl), (None, None));
+    assert_eq!((plan.stats.socket, plan.stats.size), (None, 32 << 20));
     let default = EngineConfig::default();
     let engine = plan.engine;
     assert_eq!(
@@ -79,6 +80,10 @@ fn settings_of_the_start_are_taken() {
     assert_eq!(plan.engine.seed, Some(7));
     assert_eq!(plan.cli.group.as_deref(), Some("wheel"));
     assert_eq!(plan.log, LogLevel::Debug);
+    let sockets = self::plan("cli: {vppctl: /v.sock}\nstats: {socket: /s.sock, size: 8}\n");
+    assert_eq!(sockets.cli.vppctl.as_deref(), Some(Path::new("/v.sock")));
+    let stats = (sockets.stats.socket.as_deref(), sockets.stats.size);
+    assert_eq!(stats, (Some(Path::new("/s.sock")), 8 << 20));
     assert_eq!(self::plan("workers: 3\n").engine.workers, 3);
     let shared = self::plan("workers: {count: 2, main-cpu: 0, share-cpus: true}\n").engine;
     assert_eq!((shared.main_cpu, shared.share_cpus), (Some(0), true));
@@ -407,7 +412,7 @@ ip6, table, mpls, promiscuous, xconnect, sflow, host-interface, namespace, queue
 host-gateways, role, socket-id, id, ring-size, buffer-size, secret, receive, transmit, loop or speed
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?
-r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, log, http, interfaces, tables, \
+r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, stats, log, http, interfaces, tables, \
 neighbors, routes, mpls, memif, sflow, bgp, packet-generator or commands"
     );
 }

@@ -22,7 +22,7 @@ use parshall_command::Script;
 
 use crate::check::nearest;
 use crate::error::{Position, Report};
-use crate::plan::{CliSettings, EngineSettings, LogLevel, Plan, PlanLine};
+use crate::plan::{CliSettings, EngineSettings, LogLevel, Plan, PlanLine, StatsSettings};
 use crate::record::{Checked, Item, Record};
 use crate::scalar::quoted;
 
@@ -65,6 +65,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
         engine,
         cli: cli(file),
         http,
+        stats: stats(file),
         log: log(file),
         commands: b.lines,
         notes: b.notes,
@@ -246,6 +247,16 @@ fn cli(file: &Record) -> CliSettings {
     CliSettings {
         socket: PathBuf::from(socket),
         group: r.text("group").map(str::to_owned),
+        vppctl: r.text("vppctl").map(PathBuf::from),
+    }
+}
+
+fn stats(file: &Record) -> StatsSettings {
+    let none = Record::empty(section_of(file, "stats"));
+    let r = file.record("stats").unwrap_or(&none);
+    StatsSettings {
+        socket: r.text("socket").map(PathBuf::from),
+        size: r.size("size").unwrap_or(0) << 20,
     }
 }
 

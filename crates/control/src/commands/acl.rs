@@ -92,7 +92,10 @@ impl Draft {
         };
         let told = self.ip6;
         let mut named = [self.src, self.dst].into_iter().flatten();
-        if let Some((addr, len)) = named.clone().find(|p| told.is_some_and(|t| t != p.0.is_ipv6())) {
+        if let Some((addr, len)) = named
+            .clone()
+            .find(|p| told.is_some_and(|t| t != p.0.is_ipv6()))
+        {
             return Err(Error::refused(format!(
                 "{addr}/{len} is not of the family the rule names"
             )));

@@ -10,6 +10,7 @@ mod bgp;
 mod bulk;
 mod collectors;
 mod create;
+mod diagnostics;
 mod drops;
 mod memif;
 mod mpls;
@@ -110,6 +111,8 @@ const TOPICS: &[(&str, &str)] = &[
     ("set interface", "Settings of an interface"),
     ("set interface ip", "Addresses and table of an interface"),
     ("set interface l2", "Layer 2: cross-connect, VLAN tags"),
+    ("set clock", "The shown clock"),
+    ("api", "What VPP's tests ask of the API"),
     ("bgp", "Where AS paths in samples come from"),
     ("clear", "Start counters and traces anew"),
     ("create", "Make an interface"),
@@ -152,6 +155,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         trace::COMMANDS,
         drops::COMMANDS,
         system::COMMANDS,
+        diagnostics::COMMANDS,
     ];
     let all = families.into_iter().flatten().cloned().collect();
     let table = CommandTable::new(all).map_err(|e| Error::refused(e.to_string()))?;

@@ -20,6 +20,14 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         params: &[("stream", "What it sends, how often and how fast")],
         handler: new,
     },
+    CommandSpec {
+        pattern: "packet-generator new <stream:rest>",
+        help: "Make a stream of a file, stopped",
+        detail: "The same without braces: `pcap FILE source pg0 name x [limit 100] [maxframe 256] [worker 0]`. The file is \
+                 sent once, or as often as the limit takes.",
+        params: &[("stream", "What it sends, how often and how fast")],
+        handler: new,
+    },
     command(
         "packet-generator enable-stream [<stream:name stream>]",
         "Start a stream, or all",
@@ -48,17 +56,21 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: configure,
     },
     CommandSpec {
-        pattern: "packet-generator capture <if:interface> ( pcap <file:path> [count <count:u64>] | disable )",
+        pattern: "packet-generator capture <if:interface> ( pcap <file:path> [count <count:u64>] \
+                  | [pcap <file:path>] disable )",
         help: "Write what a generator interface transmits to a file, or stop",
-        detail: "",
+        detail: "Stopping where nothing is written is no error.",
         params: &[("count", "Packets at most, 0 = no limit")],
         handler: capture,
     },
-    command(
-        "show packet-generator",
-        "Show streams and what generator interfaces have swallowed",
-        show,
-    ),
+    CommandSpec {
+        pattern: "show packet-generator",
+        help: "Show streams and what generator interfaces have swallowed",
+        detail: "When all streams have ended it waits until what they caused has left the router, and what is captured is in \
+                 its file.",
+        params: &[],
+        handler: show,
+    },
 ];
 
 fn new(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
@@ -89,7 +101,7 @@ fn configure(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
 
 fn capture(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     let interface = args.need::<&str>("if")?;
-    match args.get::<&str>("file") {
+    match args.get::<&str>("file").filter(|_| !args.has("disable")) {
         Some(file) => {
             r.start_sink_capture(interface, file, args.get("count").unwrap_or(0))?;
             Ok(Output::Done)
@@ -137,6 +149,10 @@ struct Shown {
 }
 
 fn show(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
+    let streams = r.stream_infos();
+    if !streams.iter().any(|(_, s)| s.enabled) {
+        r.finish_streams()?;
+    }
     let stream = |(index, s): (u32, parshall_drivers::pg::StreamInfo)| ShownStream {
         interface: r.interfaces.name(index),
         enabled: s.enabled,
@@ -159,7 +175,7 @@ fn show(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
         })
     };
     let shown = Shown {
-        streams: r.stream_infos().into_iter().map(stream).collect(),
+        streams: streams.into_iter().map(stream).collect(),
         sinks: r.interfaces.iter().filter_map(sink).collect(),
     };
     cx.show(&shown, print)

@@ -221,6 +221,30 @@ struct ShownError {
     node: String,
     reason: &'static str,
     text: &'static str,
+    severity: &'static str,
+}
+
+/// What the sampler has done, in the words of VPP's sflow node: it is no error, but looked for here.
+fn sampled(r: &Router) -> impl Iterator<Item = ShownError> {
+    let before = r.baselines.sampled;
+    let rows = [
+        ("sflow_processed", "sflow packets processed", "info"),
+        ("sflow_sampled", "sflow packets sampled", "info"),
+        ("sflow_dropped", "sflow packets dropped", "error"),
+    ];
+    let counts = r.sampler_totals().into_iter().zip(before);
+    let counts = counts.map(|(now, before)| now.saturating_sub(before));
+    let row = |((reason, text, severity), count): ((_, _, _), u64)| ShownError {
+        count,
+        node: "sflow".to_owned(),
+        reason,
+        text,
+        severity,
+    };
+    rows.into_iter()
+        .zip(counts)
+        .map(row)
+        .filter(|e| e.count != 0)
 }
 
 fn errors(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
@@ -236,8 +260,10 @@ fn errors(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
             node,
             reason: reason.name(),
             text: reason.text(),
+            severity: "error",
         });
     }
+    rows.extend(sampled(r));
     cx.show(&rows, |rows| {
         let mut out = format!(
             "{}{}{}{}\n",
@@ -253,7 +279,7 @@ fn errors(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
                 e.count,
                 centre(&e.node, 35),
                 centre(e.text, 45),
-                centre("error", 10)
+                centre(e.severity, 10)
             );
         }
         out
@@ -428,6 +454,7 @@ fn clear_runtime(r: &mut Router, _: &Args, _: &Context) -> Result<Output> {
 
 fn clear_errors(r: &mut Router, _: &Args, _: &Context) -> Result<Output> {
     r.baselines.drops = r.engine.drops();
+    r.baselines.sampled = r.sampler_totals();
     r.drop_rates.suppressed_before = r.suppressed_drops();
     Ok(Output::Done)
 }

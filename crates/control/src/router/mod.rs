@@ -49,6 +49,7 @@ use crate::objects::Objects;
 use crate::path::Via;
 use crate::prefix::{Family, IpNet};
 use crate::rib::{ListKey, Rib, Source};
+use crate::statistics::Statistics;
 
 /// How often links are looked at, in ns: nobody tells when one goes or comes.
 const LINK_PERIOD: u64 = 250_000_000;
@@ -112,6 +113,8 @@ pub(crate) struct Baselines {
     pub nodes: BTreeMap<(usize, usize), NodeTotals>,
     /// By slot and reason.
     pub drops: BTreeMap<(u16, DropReason), u64>,
+    /// What samplers had done, as [`Router::sampler_totals`] says it.
+    pub sampled: [u64; 3],
     /// When `show runtime` was last cleared.
     pub runtime_since: Option<Instant>,
     /// What each worker had counted then.
@@ -144,7 +147,10 @@ pub struct Router {
     pub(crate) captures: CaptureState,
     pub(crate) drop_rates: DropRates,
     pub(crate) baselines: Baselines,
+    pub(crate) statistics: Option<Statistics>,
     pub(crate) started: Instant,
+    /// Seconds that the shown clock is ahead.
+    pub(crate) clock_ahead: f64,
     table: Arc<CommandTable<Handler>>,
     journal: Vec<Undo>,
     depth: usize,
@@ -219,7 +225,9 @@ impl Router {
             captures,
             drop_rates: DropRates::new(monotonic_ns()),
             baselines: Baselines::default(),
+            statistics: None,
             started: Instant::now(),
+            clock_ahead: 0.0,
             table: commands::table()?,
             journal: Vec::new(),
             depth: 0,
@@ -313,6 +321,28 @@ impl Router {
         self.publish_view();
     }
 
+    /// Puts the clock that is shown forward.
+    pub(crate) fn put_clock_forward(&mut self, seconds: f64) {
+        let before = self.clock_ahead;
+        self.clock_ahead += seconds;
+        self.undo(move |r| {
+            r.clock_ahead = before;
+            Ok(())
+        });
+    }
+
+    /// Packets that passed samplers, samples taken and samples lost, over all interfaces and both directions.
+    pub(crate) fn sampler_totals(&self) -> [u64; 3] {
+        self.interfaces.iter().fold([0; 3], |sum, i| {
+            let t = self.engine.interface_totals(i.index).since(&i.born);
+            [
+                sum[0] + t.sample_pool + t.tx_sample_pool,
+                sum[1] + t.samples + t.tx_samples,
+                sum[2] + t.sample_drops + t.tx_sample_drops,
+            ]
+        })
+    }
+
     /// Does what has come up since the last turn. Says whether there was anything.
     pub fn turn(&mut self) -> bool {
         self.turn_at(monotonic_ns())
@@ -330,6 +360,7 @@ impl Router {
         self.tune_sampling();
         self.keep_numbers();
         self.reap_capture();
+        self.keep_statistics();
         self.engine.collect();
         self.forwarding.reclaim();
         busy

@@ -135,6 +135,33 @@ impl Router {
         Ok(self.generator(index)?.capture_off()?)
     }
 
+    /// Waits until what streams that have ended brought in has left the workers, with the answers of the router's own,
+    /// and is in the files of captures.
+    ///
+    /// # Errors
+    /// When a worker does not answer.
+    pub fn finish_streams(&mut self) -> Result<()> {
+        let generators: Vec<PgHandle> = self
+            .interfaces
+            .iter()
+            .filter_map(|i| i.pg.clone())
+            .collect();
+        if generators.is_empty() || self.is_model() {
+            return Ok(());
+        }
+        self.engine.settle()?;
+        // What a neighbour is asked for, and what waited for one that is known now.
+        if self.handle_events() {
+            self.engine.settle()?;
+        }
+        for generator in generators {
+            if !generator.sync_capture() {
+                tracing::warn!("a capture is slow: its file lacks packets");
+            }
+        }
+        Ok(())
+    }
+
     /// All streams with the number of their interface.
     pub fn stream_infos(&self) -> Vec<(u32, StreamInfo)> {
         self.interfaces

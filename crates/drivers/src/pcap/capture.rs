@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use parshall_buffer::{BufferIndex, Pool};
@@ -31,6 +31,9 @@ pub const SLOTS: usize = 1_024;
 const TURN: usize = 256;
 /// How long the writer sleeps when no source has anything.
 const IDLE: Duration = Duration::from_millis(5);
+
+/// How long somebody waits for what was recorded to be in the file.
+const SYNC_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A packet as a source hands it to the writer.
 #[derive(Clone, Copy, Debug)]
@@ -217,6 +220,9 @@ pub struct CaptureReport {
 struct Progress {
     written: AtomicU64,
     lost: AtomicU64,
+    /// Number of the last wish that all be in the file, and of the last one that was met.
+    wished: AtomicU64,
+    met: AtomicU64,
 }
 
 /// A thread that writes what its sources bring to a file with nanosecond time stamps.
@@ -288,6 +294,21 @@ impl CaptureWriter {
             written: self.progress.written.load(Ordering::Relaxed),
             lost: self.progress.lost.load(Ordering::Relaxed),
         }
+    }
+
+    /// Waits until what has been recorded so far is in the file, as far as others can see it: for a second at most.
+    /// Says whether it is.
+    pub fn sync(&self) -> bool {
+        let wish = self.progress.wished.fetch_add(1, Ordering::AcqRel) + 1;
+        let start = Instant::now();
+        while self.is_running() && self.progress.met.load(Ordering::Acquire) < wish {
+            if start.elapsed() > SYNC_PATIENCE {
+                return false;
+            }
+            self.thread.iter().for_each(|t| t.thread().unpark());
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        true
     }
 
     /// Whether it still takes packets: no for one that has reached its limit or failed.
@@ -363,12 +384,14 @@ impl Session {
         loop {
             // Asked before the rings are read: what was recorded before the stop is then still written.
             let last = self.stop.load(Ordering::Acquire);
+            let wished = self.progress.wished.load(Ordering::Acquire);
             let moved = self.round()?;
             if self.limit == 0 || last && moved == 0 {
                 return Ok(());
             }
             if moved == 0 {
                 self.output.flush()?;
+                self.progress.met.store(wished, Ordering::Release);
                 std::thread::park_timeout(IDLE);
             }
         }
@@ -458,6 +481,21 @@ mod tests {
         let report = writer.finish().unwrap();
         assert_eq!((report.written, report.lost), (3, 10));
         assert_eq!(packets(&options.path).len(), 3);
+        pool.free(b);
+    }
+
+    #[test]
+    fn what_was_recorded_is_in_the_file_after_a_sync() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = CaptureOptions::new(dir.path().join("c.pcap"));
+        let (writer, mut taps) = CaptureWriter::with_taps(&options, 1).unwrap();
+        let mut pool = Pool::new(2).unwrap();
+        let b = pool.packet_from(&[1; 64], 0).unwrap();
+        for n in 1..=20 {
+            taps[0].record(&pool, b, n);
+            assert!(writer.sync());
+            assert_eq!(packets(&options.path).len() as u64, n);
+        }
         pool.free(b);
     }
 

@@ -193,6 +193,14 @@ impl PgHandle {
         writer.map(CaptureWriter::finish).transpose()
     }
 
+    /// Waits until what was transmitted so far is in the capture's file. False when that takes too long.
+    pub fn sync_capture(&self) -> bool {
+        self.control()
+            .capture
+            .as_ref()
+            .is_none_or(CaptureWriter::sync)
+    }
+
     /// How far the capture is.
     pub fn capture_report(&self) -> Option<CaptureReport> {
         self.control().capture.as_ref().map(CaptureWriter::report)
