@@ -43,6 +43,8 @@ fuzz: ## Every fuzz target for SECONDS_EACH seconds
 loom: ## Every interleaving of the lock-free crates' models
 	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir $(TARGET)/loom \
 	    --package parshall-ring --package parshall-rcu --package parshall-buffer --lib
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir $(TARGET)/loom \
+	    --package parshall-fib --lib loom_tests
 
 miri: ## The crates with unsafe code, and the codecs, in Miri (a nightly toolchain with miri and rust-src)
 	tests/miri.sh

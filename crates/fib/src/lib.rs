@@ -1,5 +1,5 @@
 //! The forwarding tables: longest-prefix match for IPv4 and IPv6, MPLS labels,
-//! adjacencies, load-balances, label impositions.
+//! adjacencies, load-balances, label impositions; the MAC addresses of bridge domains.
 //!
 //! Owns the data that says where a packet goes next, in the form that workers read, and
 //! the control-side map of prefixes. Knows nothing of packets, interfaces, neighbours or
@@ -23,6 +23,8 @@ mod ip6;
 mod label;
 mod load_balance;
 mod lpm;
+mod mac;
+mod mac_writer;
 mod node;
 mod prefix;
 mod rib;
@@ -40,6 +42,8 @@ pub use ip6::Ip6Fib;
 pub use label::{LABEL_MAX, MplsFib};
 pub use load_balance::{BUCKETS_MAX, LoadBalance, LoadBalanceError, LoadBalances, Path};
 pub use lpm::{FibMemory, Lpm, View};
+pub use mac::{MAC_DOMAINS, MAC_INTERFACES, MacEntry, MacKey, MacSpot, MacTable};
+pub use mac_writer::{MacFull, MacRecord, MacWriter};
 pub use prefix::{Ip4Prefix, Ip6Prefix, Prefix, PrefixError};
 pub use rib::{Rib, RibIter};
 pub use tables::{Ip4Tables, Ip6Tables, IpTables, MplsTables};
