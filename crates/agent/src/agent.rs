@@ -20,7 +20,7 @@ use crate::interface::{self, Interfaces, LOOKAHEAD};
 use crate::netlink::{Netlink, NetlinkDrop, NetlinkSample};
 use crate::outbox::{Outbox, Sender};
 use crate::records::{RecordKind, Records};
-use crate::resolution::{Resolution, Sampled};
+use crate::resolution::{Bridged, Resolution, Sampled};
 use crate::router::{IfReport, RouteInfo, Router};
 use crate::status::{AgentStatus, RingStatus};
 use crate::transport::Transport;
@@ -468,7 +468,12 @@ impl Exporter {
         self.explain(slot);
         let route = self.found.route;
         let output = match self.interfaces.exported(slot.tx_if) {
-            0 => route.map_or(Interface::UNKNOWN, |r| self.leaves_by(r.out_if)),
+            0 => match self.found.bridged {
+                Some(Bridged::To(out_if)) => self.leaves_by(out_if),
+                Some(Bridged::Up) => Interface::INTERNAL,
+                Some(Bridged::Flooded(n)) => Interface::multiple(n),
+                None => route.map_or(Interface::UNKNOWN, |r| self.leaves_by(r.out_if)),
+            },
             known => Interface::index(known),
         };
         let came_by = self.interfaces.exported(slot.rx_if);

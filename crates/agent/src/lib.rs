@@ -45,7 +45,7 @@ pub use collector_config::{CollectorConfig, CollectorHost, DEFAULT_PORT, Origin}
 pub use config::{AgentConfig, ConfigError};
 pub use hardware::{HardwareWatch, Watched};
 pub use records::{RecordKind, Records};
-pub use resolution::{Gateway, Passage, Resolution, Sampled};
+pub use resolution::{Bridged, Gateway, Passage, Resolution, Sampled};
 pub use router::{IfReport, RouteInfo, Router};
 pub use status::{
     AgentStatus, CollectorState, CollectorStatus, DiscardStatus, LastDrop, Loss, Losses,

@@ -42,6 +42,17 @@ pub enum Passage {
     Routed,
 }
 
+/// Where a bridge sends a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bridged {
+    /// Out of this interface.
+    To(u32),
+    /// Up into the router.
+    Up,
+    /// To so many interfaces.
+    Flooded(u32),
+}
+
 /// What the router knows of a packet. One serves for all samples, so that nothing is allocated for one.
 #[derive(Clone, Debug, Default)]
 pub struct Resolution {
@@ -49,6 +60,8 @@ pub struct Resolution {
     pub route: Option<RouteInfo>,
     /// How.
     pub passage: Passage,
+    /// Where a bridge sends it, if one does.
+    pub bridged: Option<Bridged>,
     /// The packet's labels as it came in and as it went out are what `in_labels` and `out_labels` say.
     pub labels_known: bool,
     /// Label stack entries received (RFC 3032), outermost first.
@@ -65,6 +78,7 @@ impl Resolution {
     pub fn clear(&mut self) {
         self.route = None;
         self.passage = Passage::Unknown;
+        self.bridged = None;
         self.labels_known = false;
         self.in_labels.clear();
         self.out_labels.clear();

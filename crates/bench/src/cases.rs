@@ -30,6 +30,8 @@ pub struct Case {
 pub enum Work {
     /// Sends it out of the other interface.
     CrossConnect,
+    /// Bridges, and learns.
+    Bridge,
     /// Routes IPv4.
     Ip4,
     /// Routes IPv6.
@@ -65,6 +67,8 @@ pub enum Neighbours {
 pub enum Traffic {
     /// 14 Ethernet, 20 IPv4, 8 UDP, 22 payload, to these in turn.
     Ip4(Vec<u32>),
+    /// 14 Ethernet, 20 IPv4, 8 UDP, 22 payload, from and to these stations in turn.
+    Stations(Vec<([u8; 6], [u8; 6])>),
     /// 14 Ethernet, 40 IPv6, 8 UDP, 2 payload, to these in turn.
     Ip6(Vec<u128>),
     /// 14 Ethernet, 4 label, 20 IPv4, 8 UDP, 18 payload.
@@ -98,6 +102,20 @@ pub const CASES: &[Case] = &[
         work: Work::CrossConnect,
         routes: || Ok(Routes::None),
         traffic: || Ok(Traffic::Ip4((0..250).map(|i| BASE_4 + i).collect())),
+    },
+    Case {
+        name: "l2bridge-16k",
+        what: "bridge domain, learning on, 16,384 MACs, random",
+        work: Work::Bridge,
+        routes: || Ok(Routes::None),
+        traffic: || Ok(stations(16_384)),
+    },
+    Case {
+        name: "l2bridge-100k",
+        what: "bridge domain, learning on, 100,000 MACs, random",
+        work: Work::Bridge,
+        routes: || Ok(Routes::None),
+        traffic: || Ok(stations(100_000)),
     },
     Case {
         name: "ip4",
@@ -190,6 +208,24 @@ pub const CASES: &[Case] = &[
     },
 ];
 
+/// Half of `n` stations speak to the other half: each to one drawn at random, in a random order.
+fn stations(n: usize) -> Traffic {
+    let mut random = Random::new(SEED);
+    let side = |half: u8, random: &mut Random| {
+        let mac = |i: usize| {
+            let [.., a, b, c] = i.to_be_bytes();
+            [2, 0xBD, half, a, b, c]
+        };
+        let mut all: Vec<[u8; 6]> = (0..n / 2).map(mac).collect();
+        for i in (1..all.len()).rev() {
+            all.swap(i, random.below(i + 1));
+        }
+        all
+    };
+    let (from, to) = (side(1, &mut random), side(2, &mut random));
+    Traffic::Stations(from.into_iter().zip(to).collect())
+}
+
 fn million() -> Vec<Ip4Prefix> {
     (0..ROUTES_4 as u32)
         .map(|i| Ip4Prefix::masked(BASE_4 + i, 32))
@@ -243,6 +279,7 @@ impl Traffic {
                 Field::Ip6Destination,
                 Values::list(to.iter().copied().map(Ipv6Addr::from)),
             ),
+            Traffic::Stations(pairs) => return bridged(self, pairs),
             Traffic::Mpls => return base_stream(&self.frame(0, MacAddr(ROUTER_MAC))),
         };
         base_stream(&self.frame(0, MacAddr(ROUTER_MAC)))?
@@ -250,18 +287,33 @@ impl Traffic {
             .map_err(|e| BenchError::of("stream", e))
     }
 
+    /// How many stations there are, where frames are bridged.
+    pub fn stations(&self) -> usize {
+        match self {
+            Traffic::Stations(pairs) => 2 * pairs.len(),
+            _ => 0,
+        }
+    }
+
     /// How many different frames there are.
     pub fn len(&self) -> usize {
         match self {
             Traffic::Ip4(to) => to.len(),
             Traffic::Ip6(to) => to.len(),
+            Traffic::Stations(pairs) => pairs.len(),
             Traffic::Mpls => 1,
         }
     }
 
     /// Frame `i` below [`Traffic::len`], to the router's address `router`.
     pub fn frame(&self, i: usize, router: MacAddr) -> Vec<u8> {
-        let ethernet = PacketBuilder::ethernet(MacAddr(PEER_MAC), router);
+        let ethernet = match self {
+            Traffic::Stations(pairs) => {
+                let (from, to) = pairs[i];
+                PacketBuilder::ethernet(MacAddr(from), MacAddr(to))
+            }
+            _ => PacketBuilder::ethernet(MacAddr(PEER_MAC), router),
+        };
         let from4 = Ipv4Addr::new(192, 168, 0, 1);
         let (ip, payload) = match self {
             Traffic::Ip4(to) => (ethernet.ipv4(from4, Ipv4Addr::from(to[i])), 22),
@@ -269,6 +321,7 @@ impl Traffic {
                 let from = Ipv6Addr::from(BASE_6 + 1);
                 (ethernet.ipv6(from, Ipv6Addr::from(to[i])), 2)
             }
+            Traffic::Stations(_) => (ethernet.ipv4(from4, Ipv4Addr::from(BASE_4)), 22),
             Traffic::Mpls => (
                 ethernet.mpls(LABEL_IN).ipv4(from4, Ipv4Addr::from(BASE_4)),
                 18,
@@ -276,6 +329,20 @@ impl Traffic {
         };
         ip.udp(1234, 2345).payload_len(payload).build()
     }
+}
+
+/// The stream between stations.
+fn bridged(traffic: &Traffic, pairs: &[([u8; 6], [u8; 6])]) -> Result<StreamSpec, BenchError> {
+    let fail = |e| BenchError::of("stream", e);
+    let mut spec = base_stream(&traffic.frame(0, MacAddr(ROUTER_MAC)))?;
+    spec.max_variants = spec.max_variants.max(pairs.len());
+    spec.vary(Field::EthSource, Values::list(pairs.iter().map(|p| p.0)))
+        .map_err(fail)?
+        .vary(
+            Field::EthDestination,
+            Values::list(pairs.iter().map(|p| p.1)),
+        )
+        .map_err(fail)
 }
 
 fn base_stream(frame: &[u8]) -> Result<StreamSpec, BenchError> {

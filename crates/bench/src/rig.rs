@@ -3,24 +3,27 @@
 //! The workers of a case share the tables ([`Bed`]) and nothing else, as in the router: each has its own
 //! buffers, counters, generator, sink and sample ring.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parshall_buffer::IF_NONE;
 use parshall_counters::{DropReason, NodeTotals, WorkerCounters};
 use parshall_device::{Device, RxQueue};
 use parshall_drivers::pg::{PgDevice, PgHandle, StreamSpec};
-use parshall_fib::{Adjacency, Dpo, DpoKind, Imposition, LinkType, Payload, TtlMode};
+use parshall_fib::{
+    Adjacency, Dpo, DpoKind, Imposition, LinkType, MacEntry, MacKey, MacWriter, Payload, TtlMode,
+};
 use parshall_graph::harness::Harness;
 use parshall_graph::{Graph, Limits, monotonic_ns};
 use parshall_nodes::{
-    DropSettings, IfAddresses, IfTable, IfView, SflowSettings, Shared, TableLimits, if_flags,
+    BridgeDomain, BridgePort, BridgeTable, DropSettings, Event, FloodMember, IfAddresses, IfTable,
+    IfView, SflowSettings, Shared, TableLimits, bridge_flags, if_flags,
 };
 
 use parshall_ring::Consumer;
 use parshall_sample::DropSlot;
 
-use crate::cases::{Case, LABEL_IN, LABEL_OUT, Neighbours, Routes, Work};
+use crate::cases::{Case, LABEL_IN, LABEL_OUT, Neighbours, Routes, Traffic, Work};
 use crate::drain::Drain;
 use crate::{BenchError, SflowRate, internet};
 
@@ -44,6 +47,9 @@ pub struct Bed {
     case: &'static Case,
     shared: Arc<Shared>,
     stream: StreamSpec,
+    /// Control's side of the table of stations, and how many there are to be.
+    macs: Mutex<MacWriter>,
+    stations: usize,
 }
 
 impl Bed {
@@ -57,13 +63,26 @@ impl Bed {
         fill(&shared, &(case.routes)()?)?;
         let mode = match case.work {
             Work::CrossConnect => if_flags::XCONNECT,
+            Work::Bridge => if_flags::BRIDGE,
             _ => 0,
         };
         shared.interfaces.publish(&shared.domain, interfaces(mode));
+        let macs = MacWriter::new(shared.macs.clone());
+        let traffic = (case.traffic)()?;
+        let mut macs = Mutex::new(macs);
+        if let Traffic::Stations(pairs) = &traffic {
+            bridge(
+                &shared,
+                macs.get_mut().unwrap_or_else(PoisonError::into_inner),
+                pairs,
+            )?;
+        }
         Ok(Bed {
+            macs,
             case,
             shared,
-            stream: (case.traffic)()?.stream()?,
+            stream: traffic.stream()?,
+            stations: traffic.stations(),
         })
     }
 }
@@ -80,6 +99,38 @@ impl Bed {
         let done = table.insert(prefix, Dpo::BLACKHOLE).map(drop);
         done.map_err(|e| BenchError::of("route", e))
     }
+}
+
+/// A bridge domain of source and sink that learns, with the stations behind the sink.
+fn bridge(
+    shared: &Shared,
+    macs: &mut MacWriter,
+    pairs: &[([u8; 6], [u8; 6])],
+) -> Result<(), BenchError> {
+    let port = BridgePort {
+        domain: 1,
+        flags: bridge_flags::LEARN
+            | bridge_flags::FORWARD
+            | bridge_flags::FLOOD
+            | bridge_flags::UU_FLOOD,
+        ..BridgePort::default()
+    };
+    let member = |if_index| FloodMember { if_index, shg: 0 };
+    let domain = BridgeDomain {
+        members: vec![member(SOURCE), member(SINK)],
+        ..BridgeDomain::default()
+    };
+    let ports = vec![BridgePort::default(), port, port];
+    let table = BridgeTable::new(ports, vec![BridgeDomain::default(), domain]);
+    shared.bridges.publish(&shared.domain, table);
+    pairs.iter().try_for_each(|(_, to)| learn(macs, *to, SINK))
+}
+
+fn learn(macs: &mut MacWriter, mac: [u8; 6], if_index: u32) -> Result<(), BenchError> {
+    let entry = MacEntry::new(if_index, MacEntry::SEEN);
+    macs.set(MacKey::new(1, mac), entry, 0)
+        .map(drop)
+        .map_err(|e| BenchError::of("stations", e))
 }
 
 fn fill(shared: &Shared, routes: &Routes) -> Result<(), BenchError> {
@@ -212,8 +263,33 @@ impl Rig {
             _source: source,
             _sink: sink,
         };
+        rig.learn(bed, outputs.events)?;
         rig.prove(bed.case)?;
         Ok(rig)
+    }
+
+    /// Turns until all stations are learned from the traffic, as control would.
+    fn learn(&mut self, bed: &Bed, mut events: Vec<Consumer<Event>>) -> Result<(), BenchError> {
+        let mut macs = bed.macs.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..100_000 {
+            if macs.len() >= bed.stations {
+                return Ok(());
+            }
+            self.turn();
+            for ring in &mut events {
+                while let Some(event) = ring.pop() {
+                    if let Event::MacSeen { if_index, mac, .. } = event {
+                        learn(&mut macs, mac, if_index)?;
+                    }
+                }
+            }
+        }
+        Err(BenchError(format!(
+            "{}: {} of {} stations learned",
+            bed.case.name,
+            macs.len(),
+            bed.stations
+        )))
     }
 
     /// Turns once and checks that what came in went out: a bench of drops would be a fast one.

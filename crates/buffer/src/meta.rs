@@ -32,6 +32,8 @@ impl Flags {
     /// It waited for a neighbour. The second word of [`Meta::scratch`] says since when, until a node has another
     /// use for it.
     pub const HELD: Flags = Flags(1 << 3);
+    /// It is a copy of a received packet, made to go out on more than one interface: not itself received.
+    pub const COPY: Flags = Flags(1 << 4);
 
     /// Whether every bit of `other` is set.
     #[inline(always)]

@@ -332,6 +332,61 @@ impl Pool {
         Some(first)
     }
 
+    /// A second packet like `b`: the same metadata and bytes, [`Flags::COPY`] set; `None` when buffers run out.
+    #[inline]
+    pub fn duplicate(&mut self, b: BufferIndex) -> Option<BufferIndex> {
+        let copy = self.alloc()?;
+        let mut meta = *self.meta(b);
+        let chained = meta.flags.has(Flags::CHAINED);
+        meta.flags.set(Flags::COPY);
+        meta.flags.clear(Flags::CHAINED);
+        *self.meta_mut(copy) = meta;
+        self.copy_bytes(b, copy);
+        if chained && !self.duplicate_tail(meta.next, copy) {
+            self.free(copy);
+            return None;
+        }
+        Some(copy)
+    }
+
+    /// Copies what a buffer holds, from its link-layer header on, to the same place of another.
+    #[inline]
+    fn copy_bytes(&mut self, from: BufferIndex, to: BufferIndex) {
+        let m = self.meta(from);
+        let start = usize::from(m.data.min(m.l2)).min(ROOM);
+        let end = (usize::from(m.data) + usize::from(m.len)).clamp(start, ROOM);
+        // Whole cache lines while they fit: most packets are one.
+        let len = (end - start).next_multiple_of(64).min(ROOM - start);
+        let (from, to) = (self.at(from), self.at(to));
+        let at = META_SIZE + start;
+        // SAFETY: `start + len <= ROOM`, so both ranges lie in the rooms of their buffers, which are two: the second
+        // was free a moment ago. `&mut self` keeps every other access out.
+        unsafe { std::ptr::copy_nonoverlapping(from.add(at), to.add(at), len) };
+    }
+
+    /// Copies the buffers of a chain from `next` on behind `last`; false when buffers ran out.
+    #[cold]
+    fn duplicate_tail(&mut self, mut next: BufferIndex, mut last: BufferIndex) -> bool {
+        for _ in 0..self.count {
+            let Some(copy) = self.alloc() else {
+                return false;
+            };
+            let mut meta = *self.meta(next);
+            let more = meta.flags.has(Flags::CHAINED);
+            meta.flags.clear(Flags::CHAINED);
+            *self.meta_mut(copy) = meta;
+            self.copy_bytes(next, copy);
+            let m = self.meta_mut(last);
+            m.next = copy;
+            m.flags.set(Flags::CHAINED);
+            if !more {
+                return true;
+            }
+            (next, last) = (meta.next, copy);
+        }
+        false
+    }
+
     /// Appends `bytes` behind packet `first` in new buffers; false when buffers ran out (what was
     /// appended so far stays, and is freed with the packet). `first` must not be chained yet.
     pub fn append_chain(&mut self, first: BufferIndex, bytes: &[u8]) -> bool {
@@ -430,6 +485,28 @@ mod tests {
         assert_eq!(pool.to_vec(b), bytes[..100]);
         pool.free(b);
         assert_eq!(pool.available(), 16);
+    }
+
+    #[test]
+    fn a_duplicate_is_the_same_packet_in_buffers_of_its_own() {
+        let mut pool = Pool::new(16).unwrap();
+        for len in [14, 60, 64, 65, 1500, DATA_SIZE, DATA_SIZE + 1, 9000] {
+            let bytes: Vec<u8> = (0..len as u32).map(|i| (i * 7) as u8).collect();
+            let b = pool.packet_from(&bytes, 3).unwrap();
+            pool.pull(b, 14);
+            let copy = pool.duplicate(b).unwrap();
+            assert!(pool.push(copy, 14).is_some());
+            pool.bytes_mut(b).fill(0);
+            pool.free(b);
+            assert_eq!(pool.to_vec(copy), bytes, "{len}");
+            assert!(pool.meta(copy).flags.has(Flags::COPY) && pool.meta(copy).rx_if == 3);
+            pool.free(copy);
+            assert_eq!(pool.available(), 16);
+        }
+        let long = pool.packet_from(&[1; 18_000], 0).unwrap();
+        let left = pool.available();
+        assert!(pool.duplicate(long).is_none());
+        assert_eq!(pool.available(), left);
     }
 
     #[test]

@@ -84,6 +84,8 @@ pub struct Interface {
     pub promiscuous: bool,
     /// Cross-connect peer.
     pub xconnect: Option<u32>,
+    /// It is a port of a bridge domain, and not its routed one.
+    pub bridged: bool,
     /// Change of the tags of its frames.
     pub vtr: Vtr,
     /// Addresses in the order they were given.
@@ -129,6 +131,7 @@ impl Interface {
             mac: [0; 6],
             promiscuous: false,
             xconnect: None,
+            bridged: false,
             vtr: Vtr::default(),
             addresses: Vec::new(),
             ip6_enabled: false,
@@ -162,7 +165,7 @@ impl Interface {
     }
     /// Whether its frames are switched, not routed.
     pub fn is_switched(&self) -> bool {
-        self.xconnect.is_some()
+        self.xconnect.is_some() || self.bridged
     }
     /// Table of a family.
     pub fn table(&self, family: Family) -> u32 {
@@ -214,6 +217,7 @@ impl Interface {
         let flags = if_flags::EXISTS
             | flag(self.up, if_flags::UP)
             | flag(self.xconnect.is_some(), if_flags::XCONNECT)
+            | flag(self.bridged, if_flags::BRIDGE)
             | flag(self.speaks(Family::Ip4), if_flags::IP4)
             | flag(self.speaks(Family::Ip6), if_flags::IP6)
             | flag(self.mpls, if_flags::MPLS)

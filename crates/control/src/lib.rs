@@ -7,6 +7,7 @@
 mod adjacency;
 mod ask;
 mod bgp;
+mod bridge;
 pub mod commands;
 mod cpus;
 mod drivers;
@@ -35,6 +36,10 @@ mod virtual_interface;
 
 pub use ask::Asker;
 pub use bgp::{BgpTable, FeedSpec, FeedState, TableFull};
+pub use bridge::{
+    BRIDGE_ID_MAX, BridgeConfig, Domain, MacAction, MacCounts, MacNews, PortConfig, Station,
+    StationKind,
+};
 pub use commands::{Context, Handler, Output, execute_lines, rehearse};
 pub use drivers::{
     DeviceKind, DeviceSpec, Factory, MadeDevice, MemifSpec, ModelFactory, SystemFactory, TapSpec,
@@ -47,7 +52,9 @@ pub use parshall_acl::{Action as AclAction, Rule as AclRule};
 pub use parshall_nodes::TableLimits;
 pub use path::{Path, Via};
 pub use prefix::{Family, IpNet};
-pub use router::{Acl, CapturePlan, InterfaceAcls, Router, Sampling, header_range};
+pub use router::{
+    Acl, CapturePlan, Flush, InterfaceAcls, L2FibEntry, Router, Sampling, header_range,
+};
 pub use sampling::{Adaptive, RateSource, SampleDirection, SflowPort};
 pub use statistics::SIZE_RANGE as STATISTICS_SIZE_RANGE;
 pub use telemetry::View;

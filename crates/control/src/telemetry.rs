@@ -9,9 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use nix::time::{ClockId, clock_gettime};
 use parshall_agent::elect::Candidate;
-use parshall_agent::{HardwareWatch, IfReport, Passage, Records, Resolution, RouteInfo, Sampled};
+use parshall_agent::{
+    Bridged, HardwareWatch, IfReport, Passage, Records, Resolution, RouteInfo, Sampled,
+};
 use parshall_counters::{DropReason, IfTotals, WorkerCounters};
 use parshall_device::{DeviceInfo, Duplex, Hardware};
+use parshall_fib::{MacEntry, MacKey};
 use parshall_graph::Graph;
 use parshall_nodes::Shared;
 use parshall_sample::Direction;
@@ -63,7 +66,7 @@ pub fn port(i: &Interface, rate: u32, forwarding: &Forwarding) -> Port {
         name: i.name.clone(),
         up: i.up,
         link_up: i.up && info.as_ref().map_or(i.link, |d| d.link_up),
-        promiscuous: i.promiscuous || i.xconnect.is_some(),
+        promiscuous: i.promiscuous || i.is_switched(),
         mac: i.mac,
         os_index: own_os_index(i, info.as_ref()),
         speed: info.as_ref().map_or(i.speed, |d| d.speed),
@@ -147,6 +150,32 @@ impl View {
         ports.clone()
     }
 
+    /// Where a bridge sends a packet, by what it knows now.
+    fn bridged(&self, packet: &Sampled<'_>) -> Option<Bridged> {
+        let mac: [u8; 6] = *packet.header.first_chunk()?;
+        let shared = &self.shared;
+        let bridges = shared.bridges.read_control(&shared.domain);
+        let port = bridges.port(packet.rx_if);
+        let domain = bridges.domain(port.domain).filter(|_| port.domain != 0)?;
+        let key = MacKey::new(port.domain, mac);
+        let entry = shared.macs.find(shared.macs.spot(key));
+        let group = mac[0] & 1 != 0;
+        if entry.is_hit() && !group {
+            return match entry {
+                e if e.has(MacEntry::BVI) => Some(Bridged::Up),
+                e if e.has(MacEntry::FILTER) || e.if_index() == packet.rx_if => None,
+                e => Some(Bridged::To(e.if_index())),
+            };
+        }
+        if !group && domain.uu_fwd != parshall_buffer::IF_NONE {
+            return Some(Bridged::To(domain.uu_fwd));
+        }
+        let members = domain.members.iter();
+        let to = members.filter(|m| m.if_index != packet.rx_if && !port.is_split_from(m.shg));
+        let up = usize::from(domain.bvi != parshall_buffer::IF_NONE);
+        Some(Bridged::Flooded((to.count() + up) as u32))
+    }
+
     fn totals(&self, port: &Port) -> IfTotals {
         interface_totals(self.counters.iter(), port.index).since(&port.born)
     }
@@ -200,6 +229,7 @@ impl parshall_agent::Router for View {
         };
         if !port.routed {
             found.passage = Passage::Switched;
+            found.bridged = self.bridged(packet);
             return;
         }
         // The agent's thread alone asks: nobody waits here.
@@ -392,6 +422,35 @@ mod tests {
         r.run_line("set interface l2 xconnect pg0 pg1", false)
             .unwrap();
         assert_eq!(hop(&r, 16), None);
+    }
+
+    #[test]
+    fn bridged_packets_are_told_where_they_go() {
+        let mut r = router(
+            "set interface l2 bridge pg0 1\nset interface l2 bridge pg1 1\ncreate loopback interface\n\
+             set interface mac address loop0 02:00:00:00:00:99\nset interface state loop0 up\n\
+             set interface l2 bridge loop0 1 bvi\nl2fib add 02:00:00:00:00:02 1 pg1",
+        );
+        let mut to = |mac: [u8; 6]| {
+            let b = PacketBuilder::ethernet(MacAddr([2; 6]), MacAddr(mac));
+            let header = b.payload_len(60).build();
+            let packet = Sampled {
+                header: &header,
+                rx_if: 1,
+                tx_if: u32::MAX,
+                direction: Direction::Rx,
+                wanted: Records::NONE,
+            };
+            let mut found = Resolution::default();
+            r.sflow.view.explain(&packet, &mut found);
+            assert_eq!(found.passage, Passage::Switched);
+            r.turn();
+            found.bridged
+        };
+        assert_eq!(to([2, 0, 0, 0, 0, 2]), Some(Bridged::To(2)));
+        assert_eq!(to([2, 0, 0, 0, 0, 0x99]), Some(Bridged::Up));
+        assert_eq!(to([2, 0, 0, 0, 0, 7]), Some(Bridged::Flooded(2)));
+        assert_eq!(to([0xFF; 6]), Some(Bridged::Flooded(2)));
     }
 
     #[test]

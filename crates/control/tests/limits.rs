@@ -26,6 +26,7 @@ fn limits() -> TableLimits {
         dispositions: 256,
         tables: 16,
         table_bytes: 1 << 24,
+        macs: 1,
     }
 }
 

@@ -77,6 +77,16 @@ reasons! {
     LlcUnsupported, "llc_unsupported", "LLC/SNAP frame not handled", L2, 308;
     // Layer 2.
     L2NoPeer, "l2_no_peer", "cross-connect has no peer", L2, 267;
+    L2Reserved, "l2_reserved_mac", "destination is reserved for the link and not bridged", L2, 294;
+    L2NoBridge, "l2_no_bridge_domain", "interface is in no bridge domain any more", L2, 331;
+    L2Filtered, "l2_filtered", "source or destination MAC has a filter entry", L2, 305;
+    L2MacMoved, "l2_mac_move_violation", "source MAC is static on another interface", L2, 304;
+    L2SamePort, "l2_same_port", "destination is behind the interface it came from", L2, 268;
+    L2SplitHorizon, "l2_split_horizon", "source and destination are in one split-horizon group", L2, 303;
+    L2UnknownUnicast, "l2_unknown_unicast", "unknown destination MAC, and unknown unicast is not flooded", L2, 305;
+    L2FloodOff, "l2_flood_off", "broadcast or multicast, and the bridge domain does not flood", L2, 267;
+    L2ForwardOff, "l2_forward_off", "unicast, and the bridge domain does not forward", L2, 267;
+    L2NoMember, "l2_no_member", "no other interface of the bridge domain to flood to", L2, 267;
     // IPv4 input (RFC 1812 section 5.2.2).
     Ip4TooShort, "ip4_too_short", "shorter than an IPv4 header", L3, 324;
     Ip4BadVersion, "ip4_bad_version", "IPv4 version is not 4", L3, 275;

@@ -367,6 +367,11 @@ impl MacTable {
 }
 
 impl MacSpot {
+    /// A hash of the key.
+    #[inline(always)]
+    pub fn hash(self) -> u32 {
+        self.line ^ (self.want >> TAG_SHIFT) as u32
+    }
     pub(crate) fn line(self) -> u32 {
         self.line
     }

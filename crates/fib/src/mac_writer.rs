@@ -215,9 +215,7 @@ impl MacWriter {
                 let seen = &mut self.seen[line as usize * WAYS + way];
                 if entry_of(word).has(MacEntry::SEEN) {
                     *seen = now;
-                    self.table
-                        .line(line)
-                        .clear(way, u64::from(MacEntry::SEEN));
+                    self.table.line(line).clear(way, u64::from(MacEntry::SEEN));
                     continue;
                 }
                 let idle = now.saturating_sub(*seen);
@@ -262,10 +260,17 @@ mod tests {
     #[test]
     fn it_holds_what_it_says_and_no_more() {
         let mut w = writer();
-        let n = if cfg!(miri) { 2_000 } else { w.table.capacity() };
+        let n = if cfg!(miri) {
+            2_000
+        } else {
+            w.table.capacity()
+        };
         let key = |i: usize| MacKey::of_word(1, i as u64 * 0x1_0001);
         for i in 0..n {
-            assert_eq!(w.set(key(i), MacEntry::new(1 + i as u32 % 99, 0), 0), Ok(None));
+            assert_eq!(
+                w.set(key(i), MacEntry::new(1 + i as u32 % 99, 0), 0),
+                Ok(None)
+            );
         }
         assert_eq!(w.len(), n);
         for i in 0..n {
@@ -276,7 +281,10 @@ mod tests {
             assert_eq!(w.set(key(n), MacEntry::new(1, 0), 0), Err(MacFull));
             assert_eq!(w.iter().count(), n);
         }
-        w.retain(|r| r.entry.if_index() != 7, |r| assert_eq!(r.entry.if_index(), 7));
+        w.retain(
+            |r| r.entry.if_index() != 7,
+            |r| assert_eq!(r.entry.if_index(), 7),
+        );
         assert_eq!(w.iter().count(), w.len());
         assert!((0..n).all(|i| find(&w, key(i)).is_hit() == (i % 99 != 6)));
     }
@@ -289,7 +297,9 @@ mod tests {
         let keys: Vec<MacKey> = if cfg!(miri) {
             Vec::new()
         } else {
-            same.filter(|k| w.table.spot(*k).line() == home).take(20).collect()
+            same.filter(|k| w.table.spot(*k).line() == home)
+                .take(20)
+                .collect()
         };
         for (i, k) in keys.iter().enumerate() {
             assert_eq!(w.set(*k, MacEntry::new(1 + i as u32, 0), 0), Ok(None));
@@ -312,7 +322,8 @@ mod tests {
         for n in 1..=4 {
             w.set(key(n), MacEntry::new(5, 0), 100).unwrap();
         }
-        w.set(key(5), MacEntry::new(5, MacEntry::STATIC), 100).unwrap();
+        w.set(key(5), MacEntry::new(5, MacEntry::STATIC), 100)
+            .unwrap();
         let lines = w.lines();
         let age = |n: u16| (n != 3).then_some(60);
         let sweep = |w: &mut MacWriter, now| {

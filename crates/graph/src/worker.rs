@@ -118,6 +118,11 @@ pub enum WorkerCommand {
         /// Longest frame it carries.
         max_frame: u32,
     },
+    /// Ends what `AddVirtual` said: the interface sends by its transmit queue again.
+    RemoveVirtual {
+        /// Interface.
+        if_index: u32,
+    },
     /// The interface's state or size changed.
     SetInterface {
         /// Interface.
@@ -427,6 +432,7 @@ impl Worker {
                 up,
                 max_frame,
             } => d.set_virtual(if_index, node, (up, max_frame)),
+            WorkerCommand::RemoveVirtual { if_index } => d.clear_virtual(if_index),
             WorkerCommand::SetInterface {
                 if_index,
                 up,

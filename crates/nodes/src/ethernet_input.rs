@@ -1,6 +1,6 @@
 //! `ethernet-input`: who a frame is for and what it carries (IEEE 802.3, RFC 894, RFC 2464).
 //!
-//! Frames of a cross-connected interface go on whole and unread. Otherwise the destination must be the
+//! Frames of a cross-connected or bridged interface go on whole and unread. Otherwise the destination must be the
 //! interface's own address or a group address (unless the interface is promiscuous), and the Ethernet
 //! type chooses the next node. Usually every packet of a frame agrees, so the first pass assumes that:
 //! it strips the header of each packet and collects any difference from the first; only a frame with
@@ -30,7 +30,7 @@ pub const SPEC: NodeSpec = NodeSpec::new(
 )
 .starting("l2-input")
 .by_interface()
-.format(format);
+.format(format_ethernet);
 
 const IP4_INPUT: u16 = 0;
 const IP6_INPUT: u16 = 1;
@@ -225,7 +225,7 @@ fn strip_alike(cx: &mut Ctx<'_>, frame: &Frame, view: &IfView) -> Option<u16> {
 
 /// Sixteen bytes as two words, read little-endian.
 #[inline(always)]
-fn halves(h: &[u8; 16]) -> (u64, u64) {
+pub fn halves(h: &[u8; 16]) -> (u64, u64) {
     let whole = u128::from_le_bytes(*h);
     (whole as u64, (whole >> 64) as u64)
 }
@@ -311,7 +311,8 @@ pub fn count_group(counters: &WorkerCounters, rx_if: u32, broadcast: bool) {
     }
 }
 
-fn format(r: &TraceRecord) -> String {
+/// A packet of a trace as an Ethernet frame.
+pub fn format_ethernet(r: &TraceRecord) -> String {
     match parshall_wire::EthernetFrame::new_checked(r.bytes()) {
         Ok(f) => format!(
             "{} -> {} type 0x{:04x} length {}",

@@ -1,4 +1,4 @@
-//! What workers tell the control thread: neighbours seen, neighbours wanted.
+//! What workers tell the control thread: neighbours seen, neighbours wanted, stations seen.
 //!
 //! Small fixed records through a ring a worker; when control is slow the ring overflows, which is
 //! counted and harmless: neighbours are asked for and answer again.
@@ -30,6 +30,15 @@ pub enum Event {
         mac: [u8; 6],
         /// It was a solicited advertisement.
         solicited: bool,
+    },
+    /// A bridge domain saw a source that its table does not know, or knows on another interface.
+    MacSeen {
+        /// Interface it came in on.
+        if_index: u32,
+        /// The bridge domain's number.
+        domain: u16,
+        /// The address.
+        mac: [u8; 6],
     },
     /// Packets wait for this IPv4 neighbour.
     Wanted4 {

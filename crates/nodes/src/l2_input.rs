@@ -1,4 +1,5 @@
-//! `l2-input`: frames of a cross-connected interface go out on its peer, as they are.
+//! `l2-input`: frames of a cross-connected interface go out on its peer, as they are; those of a port of a bridge
+//! domain go to `l2-fwd`.
 //!
 //! Drop reasons: `l2_no_peer`, `ethernet_too_short`.
 
@@ -10,12 +11,14 @@ use parshall_graph::wide::{Isa, WideNode};
 use parshall_graph::{CONTINUE, Ctx, Dispatch, NodeSpec};
 
 use crate::ethernet_input::count_group;
-use crate::state::Shared;
+use crate::state::{Shared, if_flags};
 
 /// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new("l2-input", &[])
+pub const SPEC: NodeSpec = NodeSpec::new("l2-input", &["l2-fwd"])
     .starting("interface-output")
     .by_interface();
+
+const L2_FWD: u16 = 0;
 
 /// The node.
 pub struct L2Input {
@@ -34,16 +37,24 @@ impl WideNode for L2Input {
     fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let interfaces = self.shared.interfaces(cx.rcu);
         if frame.rx_if == IF_MIXED {
-            count_groups(cx, frame);
             for (i, &b) in frame.packets().iter().enumerate() {
-                let peer = interfaces.view(cx.pool.meta(b).rx_if).peer;
-                send_one(cx, i, b, peer);
+                let view = interfaces.view(cx.pool.meta(b).rx_if);
+                if view.has(if_flags::BRIDGE) {
+                    cx.next[i] = L2_FWD;
+                } else {
+                    count_groups(cx, &[b]);
+                    send_one(cx, i, b, view.peer);
+                }
             }
             return Dispatch::Each;
         }
-        let peer = interfaces.view(frame.rx_if).peer;
+        let view = interfaces.view(frame.rx_if);
+        if view.has(if_flags::BRIDGE) {
+            return Dispatch::All(L2_FWD);
+        }
+        let peer = view.peer;
         if peer == IF_NONE {
-            count_groups(cx, frame);
+            count_groups(cx, frame.packets());
             for (i, &b) in frame.packets().iter().enumerate() {
                 cx.drop_packet(i, b, DropReason::L2NoPeer);
             }
@@ -59,7 +70,7 @@ impl WideNode for L2Input {
             first |= view.peek::<1>(b, at)[0];
         }
         if first & 1 != 0 {
-            count_groups(cx, frame);
+            count_groups(cx, frame.packets());
         }
         frame.tx_if = peer;
         if !short {
@@ -86,8 +97,8 @@ fn send_one(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, peer: u32) {
 }
 
 #[cold]
-fn count_groups(cx: &Ctx<'_>, frame: &Frame) {
-    for &b in frame.packets() {
+fn count_groups(cx: &Ctx<'_>, packets: &[BufferIndex]) {
+    for &b in packets {
         let dst: &[u8; 6] = cx.pool.peek(b, 0);
         if dst[0] & 1 != 0 {
             count_group(cx.counters, cx.pool.meta(b).rx_if, *dst == [0xFF; 6]);

@@ -1,12 +1,14 @@
 //! The forwarding nodes, one file each, and the one list that names them.
 //!
-//! Owns what happens to packets between devices: Ethernet, cross-connect, ARP, IPv4, IPv6, neighbour
+//! Owns what happens to packets between devices: Ethernet, cross-connect, bridging, ARP, IPv4, IPv6, neighbour
 //! discovery, ICMP, MPLS, sampling, captures. Reads [`Shared`] state that control publishes, tells control
 //! things by [`Event`]s. Knows no device and no command.
 #![allow(unsafe_code)]
 
 mod acl;
 mod arp_input;
+pub mod bridge;
+mod bvi_output;
 mod capture;
 mod ethernet_input;
 mod event;
@@ -27,7 +29,11 @@ mod ip6_rewrite;
 mod ip_input;
 mod ip_lookup;
 mod ip_neighbor;
+mod l2_arp;
+mod l2_flood;
+mod l2_fwd;
 mod l2_input;
+mod l2_learn;
 mod lanes;
 mod link;
 mod mpls_disposition;
@@ -60,6 +66,7 @@ use parshall_sample::{DropSlot, SampleSlot};
 use family::{Ip4, Ip6};
 use origin::Places;
 
+pub use bridge::{BridgeDomain, BridgePort, BridgeTable, FloodMember, PortRole, bridge_flags};
 pub use capture::{CAPTURE_BYTES, CaptureFilter, CapturePoint, CaptureSlot};
 pub use event::{Event, HoldMessage};
 pub use flow_hash::{flow_hash_mpls, flow_hash4, flow_hash6};
@@ -192,6 +199,13 @@ const NODES: &[(NodeSpec, Make)] = &[
     (l2_input::SPEC, |b| {
         wide(l2_input::L2Input::new(b.shared.clone()))
     }),
+    (l2_fwd::SPEC, |b| {
+        let (new, moved) = (b.events(), b.events());
+        wide(l2_fwd::L2Fwd::new(b.shared.clone(), new, moved))
+    }),
+    (l2_flood::SPEC, |b| {
+        Box::new(l2_flood::L2Flood::new(b.shared.clone(), b.interfaces))
+    }),
     (arp_input::SPEC, |b| {
         Box::new(arp_input::ArpInput::new(b.shared.clone(), b.events()))
     }),
@@ -260,6 +274,9 @@ const NODES: &[(NodeSpec, Make)] = &[
             b.shared.clone(),
             b.events(),
         ))
+    }),
+    (bvi_output::SPEC, |b| {
+        wide(bvi_output::BviOutput::new(b.shared.clone()))
     }),
     (interface_output::SPEC, |_| {
         Box::new(interface_output::InterfaceOutput)

@@ -11,10 +11,11 @@ use parshall_acl::AclTables;
 use parshall_buffer::IF_NONE;
 use parshall_fib::{
     Adjacencies, Disposition, Dispositions, Dpo, DpoKind, FibError, Impositions, Ip4Tables,
-    Ip6Tables, LoadBalances, MplsFib, MplsTables, Payload, TtlMode,
+    Ip6Tables, LoadBalances, MacTable, MplsFib, MplsTables, Payload, TtlMode,
 };
 use parshall_rcu::{Domain, Published, Reader};
 
+use crate::bridge::BridgeTable;
 use crate::vlan::{VlanView, VlanViews};
 
 /// Bits of [`IfView::flags`].
@@ -37,8 +38,10 @@ pub mod if_flags {
     pub const SUBS: u32 = 1 << 7;
     /// The tags of its frames are changed as they come in.
     pub const RETAG: u32 = 1 << 8;
+    /// Frames are bridged: the interface is a port of a bridge domain.
+    pub const BRIDGE: u32 = 1 << 15;
     /// Frames are switched, not routed.
-    pub const L2: u32 = XCONNECT;
+    pub const L2: u32 = XCONNECT | BRIDGE;
     /// `ethernet-input` must look closer.
     pub const SPECIAL: u32 = L2 | SUBS | RETAG;
 }
@@ -170,6 +173,8 @@ pub struct TableLimits {
     pub tables: u32,
     /// Bytes that the nodes of an address family's tables may take together.
     pub table_bytes: usize,
+    /// MAC addresses of all bridge domains together, at least 131,072.
+    pub macs: u32,
 }
 
 impl Default for TableLimits {
@@ -181,6 +186,7 @@ impl Default for TableLimits {
             dispositions: 1 << 18,
             tables: 1 << 13,
             table_bytes: 1 << 30,
+            macs: 1 << 17,
         }
     }
 }
@@ -209,6 +215,10 @@ pub struct Shared {
     pub acls: Published<AclTables>,
     /// Workers whose nodes were made.
     seats: AtomicUsize,
+    /// Bridge domains and their ports.
+    pub bridges: Published<BridgeTable>,
+    /// Stations of the bridge domains.
+    pub macs: Arc<MacTable>,
 }
 
 impl Shared {
@@ -240,6 +250,8 @@ impl Shared {
             dispositions,
             acls: Published::new(AclTables::default()),
             seats: AtomicUsize::new(0),
+            bridges: Published::new(BridgeTable::default()),
+            macs: Arc::new(MacTable::new(limits.macs, hash_seed())),
             domain,
         }))
     }
@@ -254,6 +266,12 @@ impl Shared {
     pub fn interfaces<'r>(&'r self, r: &'r Reader) -> &'r IfTable {
         self.interfaces.load(r)
     }
+}
+
+/// A number that nobody outside can know: who could tell which line of the table an address lies in could fill it.
+fn hash_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0u8)
 }
 
 /// Disposition of IPv4 explicit null, made with the tables.

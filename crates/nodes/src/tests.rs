@@ -6,6 +6,7 @@ extern crate self as parshall_nodes;
 
 mod acl;
 mod arp;
+mod bridge;
 mod ethernet;
 mod icmp;
 mod ip4_errors;

@@ -434,6 +434,12 @@ impl Figures {
                 bars.push(Bar::at_least(measure, mpps / vpp.mpps, 4.0, "times"));
             }
         }
+        for case in ["l2bridge-16k", "l2bridge-100k"] {
+            if let (Some(mpps), Some(vpp)) = (self.plain(case), vpp::recorded(case)) {
+                let measure = format!("{case}, times VPP's recorded {} Mpps", short(vpp.mpps));
+                bars.push(Bar::at_least(measure, mpps / vpp.mpps, 3.0, "times"));
+            }
+        }
         for (case, least) in [("ip4-full", 45.0), ("ip6", 50.0), ("ip6-full", 30.0)] {
             let of = self.plain(case);
             bars.extend(of.map(|mpps| Bar::at_least(case, mpps, least, "Mpps")));

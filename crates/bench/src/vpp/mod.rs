@@ -47,6 +47,16 @@ pub const RECORDED: &[Recorded] = &[
         clocks: 149.0,
     },
     Recorded {
+        case: "l2bridge-16k",
+        mpps: 12.8,
+        clocks: 202.0,
+    },
+    Recorded {
+        case: "l2bridge-100k",
+        mpps: 12.6,
+        clocks: 205.0,
+    },
+    Recorded {
         case: "ip4",
         mpps: 14.5,
         clocks: 177.0,

@@ -28,7 +28,11 @@ pub fn apply(cli: &mut Cli, case: &Case, folder: &Path) -> Result<(), BenchError
         cli.run(&command)?;
     }
     let file = folder.join("routes");
-    fs::write(&file, self::routes(&routes)).map_err(fail)?;
+    let text = match case.work {
+        Work::Bridge => stations(&(case.traffic)()?),
+        _ => self::routes(&routes),
+    };
+    fs::write(&file, text).map_err(fail)?;
     cli.run(&format!("exec {}", file.display()))?;
     let router = address(&cli.run("show hardware-interfaces pg0")?)?;
     let file = folder.join("bench.pcap");
@@ -55,6 +59,7 @@ fn interfaces(work: Work) -> Vec<String> {
         commands.push(format!("set interface state {pg} up"));
         match work {
             Work::CrossConnect => {}
+            Work::Bridge => commands.push(format!("set interface l2 bridge {pg} 1")),
             Work::Ip4 | Work::Mpls => {
                 commands.push(format!("set interface ip address {pg} 192.168.{i}.1/24"));
             }
@@ -82,6 +87,15 @@ fn neighbours(routes: &Routes) -> Vec<String> {
         )
     };
     (0..n).map(one).collect()
+}
+
+/// The stations behind `pg1`; those behind `pg0` are learned.
+fn stations(traffic: &Traffic) -> String {
+    let Traffic::Stations(pairs) = traffic else {
+        return String::new();
+    };
+    let line = |p: &([u8; 6], [u8; 6])| format!("l2fib add {} 1 pg1\n", MacAddr(p.1));
+    pairs.iter().map(line).collect()
 }
 
 /// The command file of the routes.

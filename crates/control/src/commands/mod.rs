@@ -7,6 +7,7 @@
 mod acl;
 mod af_xdp;
 mod bgp;
+mod bridge;
 mod bulk;
 mod collectors;
 mod create;
@@ -25,6 +26,7 @@ mod set_interface;
 mod sflow;
 mod sflow_netlink;
 mod shell;
+mod show_bridge;
 mod show_fib;
 mod show_interface;
 mod system;
@@ -116,6 +118,8 @@ const TOPICS: &[(&str, &str)] = &[
     ("bgp", "Where AS paths in samples come from"),
     ("clear", "Start counters and traces anew"),
     ("create", "Make an interface"),
+    ("set bridge-domain", "What a bridge domain does"),
+    ("l2fib", "Stations of bridge domains"),
     ("delete", "Delete an interface"),
     ("drop", "Dropped packets"),
     ("ip", "IPv4 and IPv6 routes, tables and neighbours"),
@@ -138,6 +142,8 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         placement::COMMANDS,
         set_interface::COMMANDS,
         create::COMMANDS,
+        bridge::COMMANDS,
+        show_bridge::COMMANDS,
         vlan::COMMANDS,
         memif::COMMANDS,
         af_xdp::COMMANDS,

@@ -211,6 +211,7 @@ impl Router {
         for n in crossed {
             self.set_l3(&n)?;
         }
+        self.set_bridge(&name, None)?;
         self.set_tag_rewrite(&name, Vtr::default())?;
         self.remove_paths_through(index)?;
         let addresses = self

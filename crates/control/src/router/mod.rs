@@ -7,6 +7,7 @@
 mod acl;
 mod addresses;
 mod bgp;
+mod bridge;
 mod captures;
 mod discovery;
 mod drops;
@@ -28,9 +29,11 @@ use std::time::{Duration, Instant};
 
 use parshall_command::CommandTable;
 use parshall_counters::{DropReason, NodeTotals, WorkerCounters};
+use parshall_fib::MacWriter;
 use parshall_graph::monotonic_ns;
 
 pub use acl::{Acl, AclState, InterfaceAcls};
+pub use bridge::{Flush, L2FibEntry};
 pub use captures::{CapturePlan, CaptureState};
 pub use drops::DropRates;
 pub use sampling::{Sampling, header_range};
@@ -38,6 +41,7 @@ pub use sflow::SflowState;
 pub use traces::TraceStore;
 
 use crate::bgp::Bgp;
+use crate::bridge::Bridges;
 use crate::commands::{self, Handler};
 use crate::drivers::{Factory, ModelFactory, SystemFactory};
 use crate::engine::{Engine, EngineConfig};
@@ -139,6 +143,7 @@ pub struct Router {
     pub(crate) sflow: SflowState,
     pub(crate) acls: AclState,
     pub(crate) bgp: Bgp,
+    pub(crate) bridges: Bridges,
     /// Interfaces made so far.
     incarnations: u64,
     /// Interface of each stream.
@@ -207,6 +212,7 @@ impl Router {
         let sflow = SflowState::new(&engine, seed);
         let mut router = Router {
             bgp: Bgp::new(sflow.view.bgp.clone()),
+            bridges: Bridges::new(MacWriter::new(engine.shared.macs.clone())),
             sflow,
             acls: AclState::default(),
             incarnations: 0,
@@ -318,6 +324,7 @@ impl Router {
             .table(|family, id| forwarding.table_index(family, id).unwrap_or(0));
         let shared = &self.engine.shared;
         shared.interfaces.publish(&shared.domain, table);
+        self.publish_bridges();
         self.publish_view();
     }
 
@@ -353,6 +360,7 @@ impl Router {
         self.now = now;
         let busy = self.handle_events();
         self.age_neighbors();
+        self.bridges.age(now);
         self.collect_traces();
         self.look_at_links();
         self.discover();

@@ -44,6 +44,14 @@ impl Router {
                 mac,
                 solicited,
             } => self.seen(key(if_index, ip.into()), mac, solicited, out),
+            Event::MacSeen {
+                if_index,
+                domain,
+                mac,
+            } => {
+                let now = crate::bridge::seconds(now);
+                self.bridges.seen((domain, if_index), mac, now);
+            }
             Event::Wanted4 { if_index, ip } => {
                 self.neighbors[0].wanted(key(if_index, ip.into()), now, out);
             }

@@ -206,7 +206,7 @@ impl Router {
         let Some(i) = self.interfaces.get_mut(index) else {
             return Ok(());
         };
-        let device_on = on || i.xconnect.is_some();
+        let device_on = on || i.is_switched();
         if let Some(d) = i.device.as_mut() {
             d.set_promiscuous(device_on)?;
         }
@@ -230,24 +230,26 @@ impl Router {
                 why: "cannot be cross-connected to itself".into(),
             });
         }
+        self.set_bridge(name, None)?;
         self.apply_xconnect(index, Some(to))
     }
 
-    /// Ends a cross-connect: packets are routed again.
+    /// Ends a cross-connect, or takes an interface out of its bridge domain: packets are routed again.
     ///
     /// # Errors
     /// When there is no such interface.
     pub fn set_l3(&mut self, name: &str) -> Result<()> {
         let index = self.interfaces.find_real(name)?;
+        self.set_bridge(name, None)?;
         self.apply_xconnect(index, None)
     }
 
-    fn apply_xconnect(&mut self, index: u32, peer: Option<u32>) -> Result<()> {
+    pub(super) fn apply_xconnect(&mut self, index: u32, peer: Option<u32>) -> Result<()> {
         let Some(i) = self.interfaces.get_mut(index) else {
             return Ok(());
         };
         let was = i.xconnect;
-        let everything = peer.is_some() || i.promiscuous;
+        let everything = peer.is_some() || i.promiscuous || i.bridged;
         if let Some(d) = i.device.as_mut().filter(|_| was != peer) {
             d.set_promiscuous(everything)?;
         }

@@ -57,7 +57,7 @@ impl Dispatcher {
                 m.drop_node,
                 m.reason,
                 m.rx_if,
-                m.flags.has(Flags::ORIGINATED),
+                m.flags.0 & (Flags::ORIGINATED.0 | Flags::COPY.0) != 0,
             )
         };
         let mut rest = packets;
@@ -65,10 +65,10 @@ impl Dispatcher {
             let alike = key(first);
             let run = rest.iter().position(|&b| key(b) != alike);
             let run = run.unwrap_or(rest.len());
-            let (drop_node, reason, rx_if, originated) = alike;
+            let (drop_node, reason, rx_if, made) = alike;
             self.counters.drop_at(drop_node, reason, run as u64);
-            // What the router made of a received packet (an answer, an error) was not itself received.
-            if !originated && let Some(c) = self.counters.interface(rx_if) {
+            // What the router made of a received packet (an answer, an error, a copy) was not itself received.
+            if !made && let Some(c) = self.counters.interface(rx_if) {
                 c.rx_drops.add(run as u64);
             }
             rest = &rest[run..];

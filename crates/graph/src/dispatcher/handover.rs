@@ -1,7 +1,7 @@
 //! Handing frames on: verdicts to next nodes, whole where all packets agree and in runs where they do not,
 //! and along feature arcs.
 
-use parshall_buffer::{BufferIndex, Flags, Frame, IF_MIXED};
+use parshall_buffer::{BufferIndex, Flags, Frame, IF_MIXED, IF_NONE};
 use parshall_counters::DropReason;
 
 use super::Dispatcher;
@@ -104,13 +104,28 @@ impl Dispatcher {
 
     pub(super) fn send_emitted(&mut self, id: NodeId) {
         let mut emitted = std::mem::take(&mut self.emitted);
-        for &(next, b) in &emitted {
+        let mut rest = emitted.iter().peekable();
+        while let Some(&(next, b)) = rest.next() {
             let m = self.pool.meta(b);
             let mut frame = self.pending.take();
-            frame.rx_if = m.rx_if;
-            frame.tx_if = m.tx_if;
+            (frame.rx_if, frame.tx_if) = (m.rx_if, m.tx_if);
             frame.traced = m.flags.has(Flags::TRACED);
             frame.push(b);
+            // Those that go the same way go together: a flood emits many of them in a row.
+            let (rx_if, tx_if) = (frame.rx_if, frame.tx_if);
+            if tx_if == IF_NONE {
+                // Not known yet, which is no promise that it stays so.
+                frame.tx_if = IF_MIXED;
+            }
+            while let Some(&&(also, b)) = rest.peek()
+                && also == next
+                && self.pool.meta(b).rx_if == rx_if
+                && self.pool.meta(b).tx_if == tx_if
+                && frame.push(b)
+            {
+                frame.traced |= self.pool.meta(b).flags.has(Flags::TRACED);
+                rest.next();
+            }
             self.hand(id, next, frame);
         }
         emitted.clear();

@@ -168,6 +168,13 @@ impl Dispatcher {
         }
     }
 
+    /// Lets what is sent through an interface go to its transmit queue again, where it has one.
+    pub fn clear_virtual(&mut self, if_index: u32) {
+        if let Some(slot) = self.tx.get_mut(if_index as usize) {
+            slot.relay = None;
+        }
+    }
+
     /// Frames made after the start: more than 0 means the stock was too small.
     pub fn late_frames(&self) -> u64 {
         self.pending.late_frames

@@ -167,6 +167,7 @@ impl Lab {
             dispositions: 64,
             tables: 16,
             table_bytes: 1 << 22,
+            macs: 1,
         })
         .unwrap();
         let mut specs = specs();

@@ -48,6 +48,7 @@ impl World {
             dispositions: 128,
             tables: 8,
             table_bytes: 1 << 24,
+            macs: 1,
         })
         .unwrap();
         let graph = Arc::new(graph(LIMITS).unwrap());

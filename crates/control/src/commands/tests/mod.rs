@@ -2,6 +2,7 @@
 //! then do, `workers` what holds with several of them, `collectors` where samples go.
 
 mod acl;
+mod bridge;
 mod collectors;
 mod grammar;
 mod running;
