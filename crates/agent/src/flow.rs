@@ -363,6 +363,7 @@ mod tests {
                 dst_mask_len: 32,
             }),
             passage: Passage::Routed,
+            bridged: None,
             labels_known: true,
             in_labels: vec![16 << 12 | 0x140],
             out_labels: vec![17 << 12 | 0x3F, 18 << 12 | 0x13F],

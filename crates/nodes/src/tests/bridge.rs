@@ -432,8 +432,8 @@ fn it_forwards_as_the_slow_model_does() {
     for world in 0..20 {
         let mut b = Bridge::new(ALL);
         let shg = [0, below(3) as u8, below(3) as u8, below(3) as u8];
-        for n in 1..=3 {
-            b.edit(n, |p| p.shg = shg[n]);
+        for (n, shg) in shg.iter().enumerate().skip(1) {
+            b.edit(n, |p| p.shg = *shg);
         }
         let mut learned = Default::default();
         for step in 0..80 {
