@@ -42,6 +42,7 @@ const RANKS: &[(u8, &[&str])] = &[
         6,
         &[
             "parshall-cli",
+            "parshall-api",
             "parshall-config",
             "parshall-lab",
             "parshall-collector",

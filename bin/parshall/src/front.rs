@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 
+use parshall_api::{ApiConfig, ApiServer};
 use parshall_cli::{CliServer, Protocol, ServerConfig};
 use parshall_command::Request;
 use parshall_config::HttpSettings;
@@ -41,6 +42,10 @@ pub struct Sockets {
     pub vppctl: Vec<PathBuf>,
     /// For readers of statistics.
     pub stats: Vec<Optional>,
+    /// For clients of the binary API.
+    pub api: Vec<Optional>,
+    /// Group that may use the binary API, where that is another.
+    pub api_group: Option<String>,
     /// Bytes of the statistics segment.
     pub stats_size: usize,
     /// For metrics and the API over HTTP.
@@ -52,18 +57,20 @@ impl Sockets {
     pub fn beside(command: &Path, group: Option<String>) -> Sockets {
         // Routers that share a folder have differently named command sockets.
         let stem = command.file_stem().unwrap_or_default().to_string_lossy();
-        let name = match &*stem {
-            "cli" => "stats.sock".to_owned(),
-            other => format!("{other}-stats.sock"),
+        let beside = |name: &str| Optional {
+            path: command.with_file_name(match &*stem {
+                "cli" => format!("{name}.sock"),
+                other => format!("{other}-{name}.sock"),
+            }),
+            optional: true,
         };
         Sockets {
             command: command.to_owned(),
             group,
             vppctl: Vec::new(),
-            stats: vec![Optional {
-                path: command.with_file_name(name),
-                optional: true,
-            }],
+            stats: vec![beside("stats")],
+            api: vec![beside("api")],
+            api_group: None,
             stats_size: 32 << 20,
             http: HttpSettings::default(),
         }
@@ -74,6 +81,7 @@ impl Sockets {
         let place = |name: &str| Path::new(VPP_RUN).join(name);
         self.vppctl.push(place("cli.sock"));
         self.stats.push(Optional::no(place("stats.sock")));
+        self.api.push(Optional::no(place("api.sock")));
     }
 }
 
@@ -81,6 +89,7 @@ impl Sockets {
 pub struct FrontEnds {
     servers: Vec<CliServer>,
     stats: Vec<StatsServer>,
+    apis: Vec<ApiServer>,
     http: Option<HttpServer>,
 }
 
@@ -100,6 +109,7 @@ impl FrontEnds {
         let mut front = FrontEnds {
             servers: vec![commands],
             stats: Vec::new(),
+            apis: Vec::new(),
             http: serve_http(&sockets.http, wakeup)?,
         };
         for path in &sockets.vppctl {
@@ -109,6 +119,7 @@ impl FrontEnds {
             front.servers.push(server.map_err(|e| e.to_string())?);
         }
         front.share_statistics(sockets, router, wakeup)?;
+        front.serve_api(sockets, wakeup)?;
         Ok((front, requests))
     }
 
@@ -139,9 +150,23 @@ impl FrontEnds {
         Ok(())
     }
 
+    fn serve_api(&mut self, sockets: &Sockets, wakeup: &Wakeup) -> Result<(), String> {
+        let group = sockets.api_group.as_ref().or(sockets.group.as_ref());
+        for socket in &sockets.api {
+            let config = ApiConfig::new(&socket.path, group.cloned());
+            match ApiServer::start(config, wakeup.asker()) {
+                Ok(server) => self.apis.push(server),
+                Err(error) if socket.optional => tracing::warn!("no binary API: {error}"),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
     /// Ends all: replies already given are still sent. The router must have ended, and said so to whoever asks.
     pub fn stop(&mut self) {
         self.stats.clear();
+        self.apis.iter_mut().for_each(ApiServer::stop);
         self.http.iter_mut().for_each(HttpServer::stop);
         self.servers.iter_mut().for_each(CliServer::stop);
     }

@@ -30,6 +30,8 @@ enum Command {
     Vpp(vpp::VppArgs),
     /// Give commands to a running router: one, a file of them, or at a prompt.
     Ctl(parshall_cli::CtlArgs),
+    /// VPP's binary API: its description as files, its messages.
+    Api(parshall_api::ApiArgs),
     /// Look at configuration files.
     #[command(subcommand)]
     Config(Config),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Vpp(args) => report(vpp::run(&args)),
         Command::Config(Config::Check(args)) => run::check_config(&args),
         Command::Config(Config::ImportHsflowd(args)) => parshall_config::import_hsflowd(&args),
+        Command::Api(args) => parshall_api::run(&args),
         Command::Lab(args) => parshall_lab::run(args),
         Command::Ctl(args) => parshall_cli::run(args),
         Command::Sflow(Sflow::Decode(args)) => report(parshall_collector::run(&args)),

@@ -57,6 +57,10 @@ fn start(args: &RunArgs) -> Result<(), String> {
     }
     sockets.stats_size = plan.stats.size;
     sockets.http = plan.http.clone();
+    if let Some(api) = &plan.api.socket {
+        sockets.api = vec![Optional::no(api.clone())];
+    }
+    sockets.api_group = plan.api.group.clone();
     if args.vpp_compat {
         sockets.where_vpp_has_them();
     }

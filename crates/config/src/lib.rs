@@ -46,7 +46,7 @@ use std::path::Path;
 pub use command::{ConfigCheckArgs, ImportHsflowdArgs, check, import_hsflowd};
 pub use error::{ConfigError, ConfigErrors, Position};
 pub use plan::{
-    CliSettings, EngineSettings, HttpSettings, LogLevel, Plan, PlanLine, StatsSettings,
+    ApiSettings, CliSettings, EngineSettings, HttpSettings, LogLevel, Plan, PlanLine, StatsSettings,
 };
 pub use yaml::MAX_BYTES;
 

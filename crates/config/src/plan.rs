@@ -14,6 +14,8 @@ pub struct Plan {
     pub engine: EngineSettings,
     /// The command socket.
     pub cli: CliSettings,
+    /// The binary API.
+    pub api: ApiSettings,
     /// Metrics and the API over HTTP.
     pub http: HttpSettings,
     /// The statistics segment.
@@ -67,6 +69,15 @@ pub struct StatsSettings {
     pub socket: Option<PathBuf>,
     /// Bytes of it.
     pub size: usize,
+}
+
+/// The binary API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ApiSettings {
+    /// Where it is; `None` = beside the command socket.
+    pub socket: Option<PathBuf>,
+    /// Group that may use it, beside root; `None` = that of the command socket.
+    pub group: Option<String>,
 }
 
 /// Metrics and the API over HTTP; off when neither `listen` nor `socket` is there.

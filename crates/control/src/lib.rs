@@ -50,10 +50,11 @@ pub use interface::{Interface, Interfaces};
 pub use neighbor::{Action, Neighbor, NeighborConfig, NeighborKey, NeighborState, NeighborTable};
 pub use parshall_acl::{Action as AclAction, Rule as AclRule};
 pub use parshall_nodes::TableLimits;
+pub use parshall_sample::MAX_RATE;
 pub use path::{Path, Via};
 pub use prefix::{Family, IpNet};
 pub use router::{
-    Acl, CapturePlan, Flush, InterfaceAcls, L2FibEntry, Router, Sampling, header_range,
+    Acl, CapturePlan, Flush, InterfaceAcls, L2FibEntry, Router, Sampling, SflowDefaults, header_range,
 };
 pub use sampling::{Adaptive, RateSource, SampleDirection, SflowPort};
 pub use statistics::SIZE_RANGE as STATISTICS_SIZE_RANGE;

@@ -138,6 +138,12 @@ pub const FILE_SECTION: Section = Section {
             None,
             "The statistics segment that VPP's clients read.",
         ),
+        field(
+            "api",
+            Kind::Record(&API),
+            None,
+            "The socket of the binary API, which VPP's clients speak.",
+        ),
         field("log", Kind::Record(&LOG), None, "What is logged."),
         field(
             "http",
@@ -313,6 +319,31 @@ const CLI: Section = Section {
             SOCKET,
             Words("none; with `parshall run --vpp-compat` also `/run/vpp/cli.sock`"),
             "A second socket, which VPP's `vppctl -s PATH` speaks to.",
+        ),
+    ],
+};
+
+const API: Section = Section {
+    title: "api",
+    help: "The socket has mode 0660: root and the group may use it. See [Binary API](binary-api.md).",
+    fields: &[
+        field(
+            "socket",
+            Kind::Path {
+                absolute: true,
+                max: 107,
+            },
+            Words("api.sock beside the command socket"),
+            "Where it is.",
+        ),
+        field(
+            "group",
+            Kind::Name {
+                what: "the name of a group",
+                max: 32,
+            },
+            Words("that of cli"),
+            "Group that may use it.",
         ),
     ],
 };

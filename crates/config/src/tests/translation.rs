@@ -79,6 +79,7 @@ fn settings_of_the_start_are_taken() {
     assert_eq!((plan.engine.buffers, plan.engine.interfaces), (65536, 64));
     assert_eq!(plan.engine.seed, Some(7));
     assert_eq!(plan.cli.group.as_deref(), Some("wheel"));
+    assert_eq!(plan.api, crate::ApiSettings::default());
     assert_eq!(plan.log, LogLevel::Debug);
     let sockets = self::plan("cli: {vppctl: /v.sock}\nstats: {socket: /s.sock, size: 8}\n");
     assert_eq!(sockets.cli.vppctl.as_deref(), Some(Path::new("/v.sock")));
@@ -412,7 +413,7 @@ ip6, table, mpls, promiscuous, xconnect, sflow, host-interface, namespace, queue
 host-gateways, role, socket-id, id, ring-size, buffer-size, secret, receive, transmit, loop or speed
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?
-r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, stats, log, http, interfaces, tables, \
+r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, stats, api, log, http, interfaces, tables, \
 neighbors, routes, mpls, memif, sflow, bgp, packet-generator or commands"
     );
 }

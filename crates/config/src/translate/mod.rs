@@ -22,7 +22,9 @@ use parshall_command::Script;
 
 use crate::check::nearest;
 use crate::error::{Position, Report};
-use crate::plan::{CliSettings, EngineSettings, LogLevel, Plan, PlanLine, StatsSettings};
+use crate::plan::{
+    ApiSettings, CliSettings, EngineSettings, LogLevel, Plan, PlanLine, StatsSettings,
+};
 use crate::record::{Checked, Item, Record};
 use crate::scalar::quoted;
 
@@ -64,6 +66,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
     Plan {
         engine,
         cli: cli(file),
+        api: api(file),
         http,
         stats: stats(file),
         log: log(file),
@@ -257,6 +260,14 @@ fn stats(file: &Record) -> StatsSettings {
     StatsSettings {
         socket: r.text("socket").map(PathBuf::from),
         size: r.size("size").unwrap_or(0) << 20,
+    }
+}
+
+fn api(file: &Record) -> ApiSettings {
+    let r = file.record("api");
+    ApiSettings {
+        socket: r.and_then(|r| r.text("socket")).map(PathBuf::from),
+        group: r.and_then(|r| r.text("group")).map(str::to_owned),
     }
 }
 

@@ -151,7 +151,8 @@ impl Router {
     /// Tells the samplers of an interface what holds now. A packet passes a sampler only while that has a rate: what is
     /// switched off goes first, what is switched on comes last.
     fn switch_samplers(&mut self, index: u32) -> Result<()> {
-        let wanted = self.sampling(index).map(|s| s.direction);
+        let wanted = self.sampling(index).filter(|s| s.rate != 0);
+        let wanted = wanted.map(|s| s.direction);
         let rx = wanted.is_some_and(SampleDirection::rx);
         let tx = wanted.is_some_and(SampleDirection::tx);
         let nodes = [("sflow", rx), ("sflow-output", tx)];
@@ -234,12 +235,13 @@ impl Router {
         Ok(())
     }
 
-    /// Sets 1-in-N for interfaces without a rate of their own; `None` = each by the speed of its link.
+    /// Sets 1-in-N for interfaces without a rate of their own; `None` = each by the speed of its link, 0 = they are not sampled
+    /// for now.
     ///
     /// # Errors
     /// When it is out of range.
     pub fn set_sflow_rate(&mut self, rate: Option<u32>) -> Result<()> {
-        rate.map_or(Ok(()), check_rate)?;
+        rate.filter(|n| *n != 0).map_or(Ok(()), check_rate)?;
         let was = std::mem::replace(&mut self.sflow.rate, rate);
         self.undo(move |r| r.set_sflow_rate(was));
         self.tell_samplers()
