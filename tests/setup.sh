@@ -33,6 +33,7 @@ needs=(
 
 PATH="$PATH:/usr/sbin:/sbin"
 programs=() packages=()
+python3 -c 'import ensurepip' 2>/dev/null || { programs+=(python3-venv) packages+=(python3-venv); }
 for need in "${needs[@]}"; do
   if ! command -v "${need%%:*}" >/dev/null; then
     programs+=("${need%%:*}")
@@ -84,5 +85,38 @@ build_goflow2() {
   env -u GOROOT GOTOOLCHAIN="$choice" GOBIN="$bin" GOFLAGS= CGO_ENABLED=0 "$go" install "$goflow2"
 }
 
+# VPP's clients, unmodified: its Python library and vppcfg from PyPI, and a small client with its Go library.
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/parshall-tests"
+python_clients=(vpp-papi==2.4.2 vppcfg==1.2.4)
+install_vpp_clients() {
+  local venv="$cache/vpp-clients" stamp
+  stamp="${python_clients[*]}"
+  if [ "$(cat "$venv/.installed" 2>/dev/null || true)" != "$stamp" ]; then
+    echo "tests/setup.sh: installing $stamp"
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "${python_clients[@]}"
+    echo "$stamp" >"$venv/.installed"
+  fi
+  # The Go client is built of what stands in tests/govpp, with the toolchain of goflow2 where Go is older than modules with toolchains.
+  local here source
+  here="$(cd "$(dirname "${BASH_SOURCE[0]}")/govpp" && pwd)"
+  source=$(cat "$here"/main.go "$here"/go.mod "$here"/go.sum | sha256sum | cut -d' ' -f1)
+  [ -x "$cache/bin/govpp-client" ] && [ "$(cat "$cache/bin/govpp-client.source" 2>/dev/null || true)" = "$source" ] && return
+  echo "tests/setup.sh: building tests/govpp"
+  local go=go root
+  root="$(go env GOMODCACHE)/golang.org/toolchain@v0.0.1-$goflow2_toolchain.$(go env GOOS)-$(go env GOARCH)"
+  if [ "$(printf 'go1.21\n%s\n' "$(go env GOVERSION)" | sort -V | head -1)" != go1.21 ]; then
+    if [ ! -x "$root/bin/go" ]; then
+      go mod download "golang.org/toolchain@v0.0.1-$goflow2_toolchain.$(go env GOOS)-$(go env GOARCH)"
+      chmod -R u+w "$root" && chmod -R +x "$root/bin" "$root/pkg/tool"
+    fi
+    go="$root/bin/go"
+  fi
+  (cd "$here" && env -u GOROOT GOFLAGS= CGO_ENABLED=0 "$go" build -trimpath -o "$cache/bin/govpp-client" .)
+  echo "$source" >"$cache/bin/govpp-client.source"
+}
+
 [ ${#packages[@]} -eq 0 ] || install_packages
 build_goflow2
+install_vpp_clients

@@ -258,7 +258,7 @@ fn reference(schema: &schema::Schema) -> String {
     use std::fmt::Write;
     let mut out = String::from(
         "# Binary API\n\nThe messages of VPP's binary API that Parshall answers, by module, with their CRCs. This page is made from \
-         `crates/vpp-wire/api`.\n",
+         `crates/vpp-wire/api`.\nHow to connect: [use VPP's clients](../how-to/use-vpp-clients.md).\n",
     );
     for m in &schema.modules {
         // Writing to a String cannot fail, here and below.

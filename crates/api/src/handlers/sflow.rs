@@ -88,7 +88,7 @@ fn header(bytes: u32) -> u16 {
 
 fn enable(r: &mut Router, index: u32, on: bool) -> Done<()> {
     let i: &Interface = interface_of(r, index)?;
-    if i.parent.is_some() || i.device.is_none() {
+    if i.sub().is_some() || index == 0 {
         let why = format!(
             "{} has no hardware: sampling is enabled on its parent",
             i.name
