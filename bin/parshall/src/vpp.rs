@@ -69,6 +69,11 @@ fn launch(startup: Startup) -> Launch {
     sockets.vppctl = startup.cli_sockets;
     sockets.stats = vec![crate::front::Optional::no(startup.stats_socket)];
     sockets.stats_size = startup.stats_size;
+    sockets.api = startup
+        .api_sockets
+        .into_iter()
+        .map(crate::front::Optional::no)
+        .collect();
     Launch {
         engine: engine_config(&startup.engine),
         lines: Vec::new(),
@@ -116,6 +121,7 @@ mod tests {
         assert_eq!(launch.sockets.command, Path::new("/tmp/t/parshall.sock"));
         assert_eq!(launch.sockets.vppctl, [Path::new("/tmp/t/cli.sock")]);
         assert_eq!(launch.sockets.stats_size, 4 << 20);
+        assert!(launch.sockets.api.is_empty());
         assert!(launch.lines.is_empty() && launch.engine.workers == 1);
     }
 }

@@ -135,11 +135,8 @@ fn vppcfg_checks_plans_and_applies_until_nothing_is_left_to_do() {
     std::fs::write(file("router.yaml"), config).unwrap();
     let mut command = Command::new("unshare");
     command.args(["-mn", "sh", "-x"]).arg(beside("vppcfg.sh"));
-    command.args([
-        parshall(),
-        file("router.yaml"),
-        installed("vpp-clients/bin/vppcfg"),
-    ]);
+    command.arg(parshall()).arg(file("router.yaml"));
+    command.arg(installed("vpp-clients/bin/vppcfg"));
     let out = command.arg(dir.path()).output().expect("unshare runs");
     let log = std::fs::read_to_string(file("router.log")).unwrap_or_default();
     assert!(out.status.success(), "{}\n{log}", said(&out));

@@ -52,6 +52,9 @@ pub(super) fn register(t: &mut Registry) {
     t.answer(|_, _: &LcpDefaultNsGet| Ok(LcpDefaultNsGetReply::default()));
 }
 
+/// An address and the length of its prefix.
+type Net = (IpAddr, u8);
+
 fn create(r: &mut Router, m: &TapCreateV3) -> Done<u32> {
     if m.tap_flags.has(TapFlags::TAP_API_FLAG_TUN) {
         return Err(Refusal::unimplemented("a tap of layer 3"));
@@ -59,13 +62,9 @@ fn create(r: &mut Router, m: &TapCreateV3) -> Done<u32> {
     if m.host_bridge_set {
         return Err(Refusal::unimplemented("a tap in a Linux bridge"));
     }
-    let four = m
-        .host_ip4_prefix_set
-        .then(|| (m.host_ip4_prefix.address.into(), m.host_ip4_prefix.len));
-    let six = m
-        .host_ip6_prefix_set
-        .then(|| (m.host_ip6_prefix.address.into(), m.host_ip6_prefix.len));
-    let (four, six): (Option<(IpAddr, u8)>, Option<(IpAddr, u8)>) = (four, six);
+    let (p4, p6) = (&m.host_ip4_prefix, &m.host_ip6_prefix);
+    let four: Option<Net> = m.host_ip4_prefix_set.then(|| (p4.address.into(), p4.len));
+    let six: Option<Net> = m.host_ip6_prefix_set.then(|| (p6.address.into(), p6.len));
     for (ip, len) in four.iter().chain(&six) {
         if *len > if ip.is_ipv4() { 32 } else { 128 } {
             return Err(Refusal::new(
