@@ -54,7 +54,8 @@ pub use parshall_sample::MAX_RATE;
 pub use path::{Path, Via};
 pub use prefix::{Family, IpNet};
 pub use router::{
-    Acl, CapturePlan, Flush, InterfaceAcls, L2FibEntry, Router, Sampling, SflowDefaults, header_range,
+    Acl, CapturePlan, Flush, InterfaceAcls, L2FibEntry, Router, Sampling, SflowDefaults,
+    header_range,
 };
 pub use sampling::{Adaptive, RateSource, SampleDirection, SflowPort};
 pub use statistics::SIZE_RANGE as STATISTICS_SIZE_RANGE;

@@ -1,11 +1,12 @@
 //! Layer 2: cross-connects, bridge domains, the MAC table.
 
-use parshall_control::Router;
+use parshall_control::{BRIDGE_ID_MAX, Domain, Router, StationKind};
+use parshall_nodes::bridge::PortRole;
 use parshall_vpp_wire::msg::*;
 
 use super::{NONE, command, command_makes, mac_option, mac_text, name_of};
 use crate::handlers::interface::word;
-use crate::registry::{Done, Registry};
+use crate::registry::{Done, Refusal, Registry, retval};
 
 pub(super) fn register(t: &mut Registry) {
     t.ack(|r, m: &SwInterfaceSetL2Xconnect| {
@@ -125,8 +126,27 @@ pub(super) fn register(t: &mut Registry) {
         let name = name_of(r, m.sw_if_index)?;
         command(r, &format!("bvi delete {name}")).map(drop)
     });
-    t.dump(|_, _: &BridgeDomainDump, _| {});
-    t.dump(|_, _: &L2FibTableDump, _| {});
+    t.dump(|r, m: &BridgeDomainDump, out| {
+        let wanted = |id: u32, d: &Domain| {
+            (m.bd_id == NONE || m.bd_id == id)
+                && (m.sw_if_index == NONE || d.ports.contains(&m.sw_if_index))
+        };
+        for (id, domain) in r.bridge_domains().filter(|(id, d)| wanted(*id, d)) {
+            out.send(&details(r, id, domain));
+        }
+    });
+    t.dump(|r, m: &L2FibTableDump, out| {
+        for e in r.l2fib_entries().into_iter().filter(|e| e.bd_id == m.bd_id) {
+            out.send(&L2FibTableDetails {
+                bd_id: e.bd_id,
+                mac: e.mac,
+                sw_if_index: e.if_index.unwrap_or(NONE),
+                static_mac: e.kind.is_some(),
+                filter_mac: e.kind == Some(StationKind::Filter),
+                bvi_mac: e.kind == Some(StationKind::Bvi),
+            });
+        }
+    });
 }
 
 /// Flags of a bridge domain and their words.
@@ -188,8 +208,39 @@ fn set_bridge(
 }
 
 /// A number that no bridge domain has.
-fn free_bridge(_r: &Router) -> Done<u32> {
-    Err(crate::registry::Refusal::unimplemented(
-        "choosing a number for a bridge domain",
-    ))
+fn free_bridge(r: &Router) -> Done<u32> {
+    let free = (1..=BRIDGE_ID_MAX).find(|id| r.bridge_domain(*id).is_err());
+    free.ok_or_else(|| {
+        Refusal::new(
+            retval::UNSPECIFIED,
+            "all numbers of bridge domains are taken",
+        )
+    })
+}
+
+fn details(r: &Router, bd_id: u32, d: &Domain) -> BridgeDomainDetails {
+    let port = |i: &u32| r.bridge_port(*i);
+    let of_role = |role| {
+        let has = |i: &&u32| port(i).is_some_and(|p| p.role == role);
+        d.ports.iter().find(has).copied().unwrap_or(NONE)
+    };
+    let member = |i: &u32| BridgeDomainSwIf {
+        context: 0,
+        sw_if_index: *i,
+        shg: port(i).map_or(0, |p| p.shg),
+    };
+    BridgeDomainDetails {
+        bd_id,
+        flood: d.config.flood,
+        uu_flood: d.config.uu_flood,
+        forward: d.config.forward,
+        learn: d.config.learn,
+        arp_term: d.config.arp_term,
+        arp_ufwd: d.config.arp_ufwd,
+        mac_age: d.config.mac_age,
+        bd_tag: d.config.tag.clone(),
+        bvi_sw_if_index: of_role(PortRole::Bvi),
+        uu_fwd_sw_if_index: of_role(PortRole::UuFwd),
+        sw_if_details: d.ports.iter().map(member).collect(),
+    }
 }
