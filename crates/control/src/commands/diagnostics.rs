@@ -34,6 +34,16 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
             Ok(Output::Text(text.into()))
         },
     },
+    command(
+        "show bihash",
+        "Show the memory of tables, as `show memory` does",
+        super::runtime::memory,
+    ),
+    command(
+        "show l2patch",
+        "Show cross-connected interfaces",
+        show_cross_connects,
+    ),
     CommandSpec {
         pattern: "api trace save <file:word>",
         help: "Make the file of an API trace, without one in it",
@@ -86,6 +96,19 @@ fn gmt(unix: u64) -> String {
         second / 60 % 60,
         second % 60
     )
+}
+
+fn show_cross_connects(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
+    let pair =
+        |i: &crate::interface::Interface| Some((i.name.clone(), r.interfaces.name(i.xconnect?)));
+    let pairs: Vec<(String, String)> = r.interfaces.iter().filter_map(pair).collect();
+    cx.show(&pairs, |pairs| match pairs.as_slice() {
+        [] => "no interface is cross-connected\n".to_owned(),
+        pairs => pairs
+            .iter()
+            .map(|(from, to)| format!("{from} -> {to}\n"))
+            .collect(),
+    })
 }
 
 fn save_trace(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {

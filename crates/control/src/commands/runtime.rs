@@ -371,7 +371,7 @@ struct ShownMemory {
     resident_bytes: u64,
 }
 
-fn memory(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
+pub(super) fn memory(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
     let s = &r.engine.shared;
     let mpls = s.mpls.get_control(0).map_or(0, |t| t.memory());
     let data = ShownMemory {
