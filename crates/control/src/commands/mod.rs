@@ -101,6 +101,7 @@ const fn command(
 const TOPICS: &[(&str, &str)] = &[
     ("show", "State, counters and settings"),
     ("show ip", "IPv4: routes and neighbours"),
+    ("show ip4", "IPv4: neighbours"),
     ("show ip6", "IPv6: routes and neighbours"),
     ("show mpls", "MPLS: labels"),
     ("show bgp", "BGP routes that samples tell of"),

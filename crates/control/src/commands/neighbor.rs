@@ -24,6 +24,11 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         |r, a, cx| show(r, a, cx, Family::Ip4),
     ),
     command(
+        "show ip4 neighbors [<if:interface>]",
+        "Show IPv4 neighbours (ARP)",
+        |r, a, cx| show(r, a, cx, Family::Ip4),
+    ),
+    command(
         "show ip6 neighbor [<if:interface>]",
         "Show IPv6 neighbours (neighbour discovery)",
         |r, a, cx| show(r, a, cx, Family::Ip6),
