@@ -17,7 +17,7 @@ done
 "$vppcfg" check -c "$dir/wanted.yaml"
 "$vppcfg" dump -o "$dir/before.yaml"
 "$vppcfg" plan -c "$dir/wanted.yaml" -o "$dir/plan.exec"
-"$vppcfg" apply -c "$dir/wanted.yaml"
+"$vppcfg" apply -c "$dir/wanted.yaml" && echo all >"$dir/applied" || echo "not all was applied"
 "$vppcfg" dump -o "$dir/after.yaml"
 # Nothing is left to do.
 "$vppcfg" plan -c "$dir/wanted.yaml" -o "$dir/again.exec"

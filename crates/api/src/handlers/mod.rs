@@ -76,7 +76,7 @@ fn command(r: &mut Router, line: &str) -> Done<String> {
         Ok(Output::Text(text)) => Ok(text),
         Ok(_) => Ok(String::new()),
         Err(Error::Parse(why)) => {
-            let why = why.lines().next_back().unwrap_or_default();
+            let why = why.lines().next().unwrap_or_default();
             Err(Refusal::new(
                 retval::UNIMPLEMENTED,
                 format!("`{line}`: {why}"),
