@@ -32,7 +32,7 @@ enum Command {
     Ctl(parshall_cli::CtlArgs),
     /// VPP's binary API: its description as files, its messages.
     Api(parshall_api::ApiArgs),
-    /// Look at configuration files.
+    /// Check configuration files; plan, apply, confirm and roll back the configuration of a running router.
     #[command(subcommand)]
     Config(Config),
     /// See it all at work: hosts, a router, traffic and a collector in network namespaces.
@@ -50,6 +50,8 @@ enum Config {
     Check(parshall_config::ConfigCheckArgs),
     /// Print what a hsflowd.conf becomes here, and what of it is not used.
     ImportHsflowd(parshall_config::ImportHsflowdArgs),
+    #[command(flatten)]
+    Running(parshall_cli::configuration::ConfigurationCommand),
 }
 
 #[derive(Subcommand)]
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Command::Config(Config::Check(args)) => run::check_config(&args),
         Command::Config(Config::ImportHsflowd(args)) => parshall_config::import_hsflowd(&args),
         Command::Api(args) => parshall_api::run(&args),
+        Command::Config(Config::Running(c)) => parshall_cli::configuration::run_configuration(&c),
         Command::Lab(args) => parshall_lab::run(args),
         Command::Ctl(args) => parshall_cli::run(args),
         Command::Sflow(Sflow::Decode(args)) => report(parshall_collector::run(&args)),

@@ -3,9 +3,11 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Args;
-use parshall_config::{ConfigCheckArgs, EngineSettings, Plan, PlanLine};
+use parshall_config::{ConfigCheckArgs, EngineSettings, Plan};
+use parshall_control::revision::Revisions;
 use parshall_control::run::{Wakeup, run};
 use parshall_control::{EngineConfig, Output, Router, execute_lines, rehearse};
 use tracing_subscriber::EnvFilter;
@@ -15,9 +17,22 @@ use crate::front::{FrontEnds, Optional, Sockets};
 /// Arguments of `parshall run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunArgs {
-    /// The configuration, a YAML file (see docs/reference/configuration.md).
-    #[arg(short = 'c', long, value_name = "FILE")]
-    pub config: PathBuf,
+    /// The configuration, a YAML file (see docs/reference/configuration.md). A revision confirmed in the state directory
+    /// counts instead, if there is one.
+    #[arg(
+        short = 'c',
+        long,
+        value_name = "FILE",
+        required_unless_present = "state_dir"
+    )]
+    pub config: Option<PathBuf>,
+    /// Keep revisions of the configuration here, and start with the last confirmed one. Instead of the file's
+    /// `state.directory`.
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Start with the file all the same, and save it as a new revision.
+    #[arg(long, requires = "config")]
+    pub from_file: bool,
     /// Command socket, instead of the file's.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
@@ -40,8 +55,59 @@ pub fn run_router(args: &RunArgs) -> ExitCode {
     }
 }
 
+/// The configuration that a router starts with, and where its revisions are.
+pub struct Configured {
+    /// Its text.
+    text: String,
+    /// What errors call it.
+    name: String,
+    revisions: Revisions,
+}
+
+/// The confirmed revision where there is one, else the file.
+fn what_to_start(args: &RunArgs) -> Result<Configured, String> {
+    let file = match &args.config {
+        Some(path) => {
+            let text = parshall_config::read_text(path).map_err(|e| e.to_string())?;
+            Some((text, path.display().to_string()))
+        }
+        None => None,
+    };
+    let told = file
+        .as_ref()
+        .and_then(|(text, _)| parshall_config::state_directory(text));
+    let revisions = match args.state_dir.clone().or(told) {
+        Some(dir) => Revisions::open(&dir).map_err(|e| e.to_string())?,
+        None => Revisions::default(),
+    };
+    let saved = revisions.confirmed().filter(|_| !args.from_file);
+    let (text, name) = match (saved, file) {
+        (Some(n), _) => {
+            let text = revisions.text(n).map_err(|e| e.to_string())?;
+            (text, format!("revision {n}"))
+        }
+        (None, Some(file)) => file,
+        (None, None) => {
+            let why = "the state directory has no confirmed revision: give a first configuration with -c FILE";
+            return Err(why.into());
+        }
+    };
+    Ok(Configured {
+        text,
+        name,
+        revisions,
+    })
+}
+
 fn start(args: &RunArgs) -> Result<(), String> {
-    let plan = parshall_config::load(&args.config).map_err(|e| e.to_string())?;
+    let configured = what_to_start(args)?;
+    let name = &configured.name;
+    let plan = parshall_config::parse(&configured.text, name).map_err(|e| e.to_string())?;
+    if let Some(given) = plan.given.first() {
+        return Err(format!(
+            "{name}: interfaces.{given}: its `type` is not said, so it would have to be there already; a new router has none"
+        ));
+    }
     log_to_stderr(args.log.as_deref().unwrap_or(plan.log.as_str()))?;
     for note in &plan.notes {
         tracing::warn!("{note}");
@@ -66,9 +132,10 @@ fn start(args: &RunArgs) -> Result<(), String> {
     }
     run_with(Launch {
         engine: engine_config(&plan.engine),
-        lines: located(&args.config, &plan.commands),
+        lines: plan.script(name),
         files: Vec::new(),
         sockets,
+        configured,
     })
 }
 
@@ -82,6 +149,29 @@ pub struct Launch {
     pub files: Vec<PathBuf>,
     /// Where it listens.
     pub sockets: Sockets,
+    /// What its revisions begin with.
+    pub configured: Configured,
+}
+
+impl Configured {
+    /// Nothing of a file, and revisions that end with the router.
+    pub fn nothing() -> Configured {
+        Configured {
+            text: String::new(),
+            name: "the start".into(),
+            revisions: Revisions::default(),
+        }
+    }
+
+    /// Lets the router plan and keep configurations from now on.
+    fn begin(self, router: &mut Router) -> Result<(), String> {
+        router.set_base(parshall_config::base(&self.text));
+        router.keep_revisions(Arc::new(parshall_config::Yaml), self.revisions);
+        let comment = format!("started with {}", self.name);
+        router
+            .save_start(&self.text, &comment)
+            .map_err(|e| e.to_string())
+    }
 }
 
 /// Runs a router until something ends it.
@@ -103,6 +193,11 @@ pub fn run_with(launch: Launch) -> Result<(), String> {
     for file in &launch.files {
         execute_file(&mut router, file);
     }
+    let name = launch.configured.name.clone();
+    if let Err(error) = launch.configured.begin(&mut router) {
+        router.shut_down();
+        return Err(error);
+    }
     // Started by control, whose CPUs they share: never those of workers.
     let (mut front, requests) = match FrontEnds::start(&sockets, &mut router, &wakeup) {
         Ok(started) => started,
@@ -111,7 +206,10 @@ pub fn run_with(launch: Launch) -> Result<(), String> {
             return Err(error);
         }
     };
-    tracing::info!("running; commands at {}", sockets.command.display());
+    tracing::info!(
+        "running with {name}; commands at {}",
+        sockets.command.display()
+    );
     run(&mut router, &requests, &mut wakeup);
     // Whoever still waits for the router is told that it has ended; then the front ends can end.
     drop(wakeup);
@@ -137,11 +235,14 @@ fn execute_file(router: &mut Router, file: &Path) {
 /// `parshall config check`: the file itself, then its commands on a model of the router.
 pub fn check_config(args: &ConfigCheckArgs) -> ExitCode {
     let rehearsed = |plan: Plan| {
-        rehearse(
-            &engine_config(&plan.engine),
-            &located(&args.file, &plan.commands),
-        )
-        .map_err(|e| e.to_string())
+        let mut lines: Vec<(String, String)> = Vec::new();
+        for given in &plan.given {
+            // Any interface will do in place of one that the file expects to be there.
+            let line = format!("create loopback interface name {given}");
+            lines.push((given.clone(), line));
+        }
+        lines.extend(plan.script(&args.file.display().to_string()));
+        rehearse(&engine_config(&plan.engine), &lines).map_err(|e| e.to_string())
     };
     match parshall_config::load(&args.file)
         .map_err(|e| e.to_string())
@@ -153,23 +254,6 @@ pub fn check_config(args: &ConfigCheckArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The commands of a plan, each with its place in the file.
-fn located(file: &Path, commands: &[PlanLine]) -> Vec<(String, String)> {
-    let place = |c: &PlanLine| {
-        format!(
-            "{}:{}:{}: {}",
-            file.display(),
-            c.at.line,
-            c.at.column,
-            c.field
-        )
-    };
-    commands
-        .iter()
-        .map(|c| (place(c), c.line.clone()))
-        .collect()
 }
 
 pub fn engine_config(settings: &EngineSettings) -> EngineConfig {

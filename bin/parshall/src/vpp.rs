@@ -7,7 +7,7 @@ use clap::Args;
 use parshall_config::startup::{MAX_BYTES, Startup};
 
 use crate::front::Sockets;
-use crate::run::{Launch, engine_config, log_to_stderr, run_with};
+use crate::run::{Configured, Launch, engine_config, log_to_stderr, run_with};
 
 /// Arguments of `parshall vpp`.
 #[derive(Args, Clone, Debug)]
@@ -75,6 +75,7 @@ fn launch(startup: Startup) -> Launch {
         .map(crate::front::Optional::no)
         .collect();
     Launch {
+        configured: Configured::nothing(),
         engine: engine_config(&startup.engine),
         lines: Vec::new(),
         files: startup.exec,

@@ -80,6 +80,24 @@ impl Connection {
         })
     }
 
+    /// Executes a command that is about a text.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub fn execute_with(
+        &mut self,
+        line: &str,
+        json: bool,
+        input: Option<String>,
+    ) -> Result<WireReply, ConnectionError> {
+        self.ask(WireRequest {
+            line: Some(line.to_owned()),
+            json,
+            input,
+            ..WireRequest::default()
+        })
+    }
+
     /// Asks what may stand at byte `cursor` of `line`.
     ///
     /// # Errors

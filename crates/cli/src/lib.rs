@@ -5,6 +5,7 @@
 //! completion and help come from there too.
 
 pub mod client;
+pub mod configuration;
 mod connection;
 mod interactive;
 pub mod protocol;

@@ -8,7 +8,7 @@
 //! | `{"id":4,"help":"show "}` | `{"id":4,"ok":true,"text":"..."}` |
 //! | any that fails | `{"id":..,"ok":false,"error":"..."}` |
 //!
-//! `id` is any JSON value and comes back as it was; it may be left out.
+//! A command that is about a text (`configuration apply`) has it in `"input"`. `id` is any JSON value and comes back as it was; it may be left out.
 
 use parshall_command::{Candidate, Reply, RequestKind};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use serde_json::Value;
 pub const DEFAULT_SOCKET: &str = "/run/parshall/cli.sock";
 
 /// Longest request line in bytes, its end not counted.
-pub const MAX_LINE: usize = 1 << 20;
+pub const MAX_LINE: usize = 8 << 20;
 
 /// A request as it is written.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub struct WireRequest {
     /// A command to execute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
+    /// A text that comes with the command, such as a configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<String>,
     /// Answer as data, where the command has any.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub json: bool,

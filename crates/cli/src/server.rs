@@ -4,7 +4,10 @@
 
 use crate::protocol::{MAX_LINE, WireReply, WireRequest};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use parshall_command::{Reply, Request, Waker};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::unistd::{Uid, User};
+use parshall_command::{Asking, Reply, Request, Waker};
 use parshall_linux::{SocketError, SocketFile};
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -266,8 +269,16 @@ fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u64) {
     }
 }
 
+/// Who is at the other end, as the kernel knows.
+fn user(stream: &UnixStream) -> Option<String> {
+    let uid = getsockopt(stream, PeerCredentials).ok()?.uid();
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    Some(user.map_or_else(|| format!("uid {uid}"), |u| u.name))
+}
+
 fn serve_client(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
+    let who = user(stream);
     while let Some(line) = read_line(&mut reader)? {
         let Some(line) = line else {
             return send(
@@ -287,9 +298,16 @@ fn serve_client(shared: &Shared, stream: &UnixStream) -> io::Result<()> {
             )?,
             Ok(mut wire) => {
                 let id = wire.id.take();
+                let asking = Asking {
+                    who: who.clone(),
+                    input: wire.input.take(),
+                };
                 let reply = match wire.question() {
                     Err(error) => Reply::Error(error),
-                    Ok((kind, line)) => ask(shared, Request::new(kind, line)),
+                    Ok((kind, line)) => {
+                        let (request, answer) = Request::new(kind, line);
+                        ask(shared, (request.asked_by(asking), answer))
+                    }
                 };
                 send(stream, id, reply)?;
             }

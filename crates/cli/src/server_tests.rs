@@ -84,7 +84,7 @@ fn a_request_may_be_as_long_as_the_limit_and_no_longer() {
         reply["error"]
             .as_str()
             .expect("error")
-            .contains("longer than 1048576 bytes")
+            .contains("longer than 8388608 bytes")
     );
     router.wait_for_clients(0);
 }

@@ -54,7 +54,7 @@ pub use complete::Candidate;
 pub use error::{ErrorKind, ParseError, distance, shown};
 pub use kind::{Kind, Names, NoNames};
 pub use pattern::PatternError;
-pub use shell::{Reply, Request, RequestKind, Shell, Waker};
+pub use shell::{Asking, Reply, Request, RequestKind, Shell, Waker};
 pub use table::{CommandSpec, CommandTable, Matched};
 pub use token::{Script, ScriptLine, Token, TokenKind, tokenize};
 pub use value::{ArgError, Args, FromValue, Mac, Prefix, Value};

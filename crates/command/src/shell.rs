@@ -12,10 +12,24 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// Makes the owner look at its request channel: typically a write to an eventfd it polls.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
+/// Who asks, and what comes with the line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asking {
+    /// The user, as the system says; `None` where that is not known.
+    pub who: Option<String>,
+    /// A text that the command is about, such as a configuration.
+    pub input: Option<String>,
+}
+
 /// The owner of the state, as a front end sees it.
 pub trait Shell: Send {
     /// Executes one command line. With `json` the reply is [`Reply::Data`] where the command has any.
     fn execute(&mut self, line: &str, json: bool) -> Reply;
+
+    /// The same, with what is known of the one who asks.
+    fn execute_for(&mut self, line: &str, json: bool, _asking: &Asking) -> Reply {
+        self.execute(line, json)
+    }
 
     /// What may stand at byte `cursor` of `line`.
     fn complete(&mut self, line: &str, cursor: usize) -> Vec<Candidate>;
@@ -61,6 +75,8 @@ pub struct Request {
     pub kind: RequestKind,
     /// The line it is asked about.
     pub line: String,
+    /// Who asks, and what comes with it.
+    pub asking: Asking,
     reply: SyncSender<Reply>,
 }
 
@@ -72,16 +88,23 @@ impl Request {
             Request {
                 kind,
                 line: line.into(),
+                asking: Asking::default(),
                 reply,
             },
             receiver,
         )
     }
 
+    /// The same, asked by somebody.
+    #[must_use]
+    pub fn asked_by(self, asking: Asking) -> Request {
+        Request { asking, ..self }
+    }
+
     /// Asks `shell` and answers.
     pub fn serve(self, shell: &mut dyn Shell) {
         let reply = match self.kind {
-            RequestKind::Execute { json } => shell.execute(&self.line, json),
+            RequestKind::Execute { json } => shell.execute_for(&self.line, json, &self.asking),
             RequestKind::Complete { cursor } => {
                 Reply::Candidates(shell.complete(&self.line, cursor))
             }

@@ -24,16 +24,20 @@
 
 mod check;
 mod command;
+mod diff;
 mod error;
 mod fields;
 pub mod hsflowd;
+mod language;
 mod plan;
 mod record;
 pub mod reference;
 mod scalar;
 mod schema;
 pub mod startup;
+mod statement;
 mod translate;
+mod writer;
 mod yaml;
 
 #[cfg(test)]
@@ -41,10 +45,11 @@ mod tests;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use command::{ConfigCheckArgs, ImportHsflowdArgs, check, import_hsflowd};
 pub use error::{ConfigError, ConfigErrors, Position};
+pub use language::{Yaml, base};
 pub use plan::{
     ApiSettings, CliSettings, EngineSettings, HttpSettings, LogLevel, Plan, PlanLine, StatsSettings,
 };
@@ -57,28 +62,37 @@ use error::Report;
 /// # Errors
 /// When it cannot be read, and all that is wrong with it.
 pub fn load(path: &Path) -> Result<Plan, ConfigErrors> {
+    parse(&read_text(path)?, &path.display().to_string())
+}
+
+/// Reads a file's text.
+///
+/// # Errors
+/// When it cannot be read, or is no text.
+pub fn read_text(path: &Path) -> Result<String, ConfigErrors> {
     let name = path.display().to_string();
-    let whole = |message: String| {
+    let wrong = |at: Position, message: String| {
         let mut report = Report::default();
-        report.add(Position::default(), "", message);
+        report.add(at, "", message);
         report.finish(&name)
     };
-    let bytes = read(path).map_err(|e| whole(format!("the file cannot be read: {e}")))?;
-    match String::from_utf8(bytes) {
-        Ok(text) => parse(&text, &name),
-        Err(e) => {
-            let good = e.utf8_error().valid_up_to();
-            let before = String::from_utf8_lossy(e.as_bytes().get(..good).unwrap_or_default());
-            let line = before.split('\n').next_back().unwrap_or("");
-            let at = Position {
-                line: before.matches('\n').count() + 1,
-                column: line.chars().count() + 1,
-            };
-            let mut report = Report::default();
-            report.add(at, "", "this is not UTF-8 text");
-            Err(report.finish(&name))
-        }
-    }
+    let bytes = read(path)
+        .map_err(|e| wrong(Position::default(), format!("the file cannot be read: {e}")))?;
+    String::from_utf8(bytes).map_err(|e| {
+        let good = e.utf8_error().valid_up_to();
+        let before = String::from_utf8_lossy(e.as_bytes().get(..good).unwrap_or_default());
+        let line = before.split('\n').next_back().unwrap_or("");
+        let at = Position {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+        };
+        wrong(at, "this is not UTF-8 text".into())
+    })
+}
+
+/// The state directory that a text names, if it can be read so far.
+pub fn state_directory(text: &str) -> Option<PathBuf> {
+    parse(text, "").ok()?.state
 }
 
 /// One byte more than is allowed at the most, so that too much is noticed.

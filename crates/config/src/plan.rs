@@ -24,6 +24,10 @@ pub struct Plan {
     pub log: LogLevel,
     /// Command lines that bring a fresh router into the state asked for, in the order of their dependencies.
     pub commands: Vec<PlanLine>,
+    /// Interfaces that have to be there: the file does not say what they are.
+    pub given: Vec<String>,
+    /// Where the state directory is; `None` = not said.
+    pub state: Option<PathBuf>,
     /// What was read and is not used, in words: to be told once.
     pub notes: Vec<String>,
 }

@@ -162,6 +162,19 @@ impl DeviceKind {
             other => format!("{}{instance}", other.stem()),
         }
     }
+    /// Its type's name in a configuration file.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            DeviceKind::Pg => "pg",
+            DeviceKind::Loopback => "loopback",
+            DeviceKind::Pcap { .. } => "pcap",
+            DeviceKind::Tap(_) => "tap",
+            DeviceKind::AfPacket { .. } => "af_packet",
+            DeviceKind::Memif(_) => "memif",
+            DeviceKind::AfXdp(_) => "af_xdp",
+            DeviceKind::Virtual(v) => v.type_name(),
+        }
+    }
     /// The graph node that its packets come in at; none comes in at the one of an interface without a device.
     pub fn input_node(&self) -> &'static str {
         match self {

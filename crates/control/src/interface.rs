@@ -40,6 +40,18 @@ pub struct Placement {
     pub can_wait: bool,
 }
 
+/// What an interface was told that its state does not tell from what came by itself: for a configuration written out of
+/// the running router.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Its MTU, and whether the device's frame was to stay as it is.
+    pub mtu: Option<(u32, bool)>,
+    /// Workers of receive queues.
+    pub placement: BTreeMap<usize, usize>,
+    /// How all its queues are looked at.
+    pub rx_mode: Option<RxMode>,
+}
+
 /// An interface.
 pub struct Interface {
     /// Its number.
@@ -68,6 +80,10 @@ pub struct Interface {
     pub inherits_mtu: bool,
     /// Longest frame.
     pub max_frame: u32,
+    /// MTU and longest frame that it was made with.
+    pub born_sizes: (u32, u32),
+    /// Settings that were given.
+    pub told: Told,
     /// Bits per second of its link when that was last there, 0 = unknown.
     pub speed: u64,
     /// Transmit queues that workers have.
@@ -123,6 +139,8 @@ impl Interface {
             mtu: 0,
             inherits_mtu: false,
             max_frame: 0,
+            born_sizes: (0, 0),
+            told: Told::default(),
             speed: 0,
             tx_queues: 0,
             if_index: 0,

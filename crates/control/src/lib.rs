@@ -9,6 +9,7 @@ mod ask;
 mod bgp;
 mod bridge;
 pub mod commands;
+mod configured;
 mod cpus;
 mod drivers;
 mod engine;
@@ -23,6 +24,7 @@ mod path;
 mod prefix;
 mod recent;
 mod resolve;
+pub mod revision;
 mod rib;
 mod router;
 pub mod run;
@@ -54,8 +56,8 @@ pub use parshall_sample::MAX_RATE;
 pub use path::{Path, Via};
 pub use prefix::{Family, IpNet};
 pub use router::{
-    Acl, CapturePlan, Flush, InterfaceAcls, L2FibEntry, Router, Sampling, SflowDefaults,
-    header_range,
+    Acl, CapturePlan, ConfigAction, ConfigLanguage, ConfigPlan, Flush, InterfaceAcls, L2FibEntry,
+    Router, Sampling, SflowDefaults, header_range,
 };
 pub use sampling::{Adaptive, RateSource, SampleDirection, SflowPort};
 pub use statistics::SIZE_RANGE as STATISTICS_SIZE_RANGE;

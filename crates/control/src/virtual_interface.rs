@@ -20,6 +20,12 @@ impl VirtualKind {
             VirtualKind::Sub(_) => "sub",
         }
     }
+    /// Its type's name in messages about configurations.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            VirtualKind::Sub(_) => "sub-interface",
+        }
+    }
     /// The node that what is sent through it is handed to.
     pub fn output_node(&self) -> &'static str {
         match self {

@@ -80,6 +80,12 @@ pub(super) const INTERFACE: Section = Section {
             "Forwarding table of what it receives.",
         ),
         field(
+            "ip6-table",
+            TABLE_NUMBER,
+            Words("`table`, where that is one for IPv6"),
+            "Forwarding table of the IPv6 packets it receives.",
+        ),
+        field(
             "mpls",
             Kind::Bool,
             Value("false"),
@@ -90,6 +96,12 @@ pub(super) const INTERFACE: Section = Section {
             Kind::Bool,
             Value("false"),
             "Receive frames for every MAC address.",
+        ),
+        field(
+            "l2xc",
+            Kind::Interface,
+            None,
+            "Hand every frame it receives to this interface (layer 2), and not the other way round; VPP's and vppcfg's way.",
         ),
         field(
             "xconnect",

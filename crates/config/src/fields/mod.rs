@@ -152,6 +152,12 @@ pub const FILE_SECTION: Section = Section {
             "Metrics for Prometheus and a JSON API over HTTP.",
         ),
         field(
+            "state",
+            Kind::Record(&STATE),
+            None,
+            "Where revisions of the configuration are kept.",
+        ),
+        field(
             "interfaces",
             Kind::Interfaces(&INTERFACE),
             None,
@@ -219,6 +225,20 @@ pub const FILE_SECTION: Section = Section {
             "Commands to give after everything else, in this order; a text of several lines is several commands.",
         ),
     ],
+};
+
+const STATE: Section = Section {
+    title: "state",
+    help: "With a state directory, revisions outlive the router, and a start restores the last confirmed one.",
+    fields: &[field(
+        "directory",
+        Kind::Path {
+            absolute: true,
+            max: 1024,
+        },
+        None,
+        "Directory of its own for this router, such as `/var/lib/parshall`.",
+    )],
 };
 
 const WORKERS: Section = Section {

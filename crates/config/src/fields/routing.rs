@@ -138,21 +138,42 @@ pub(super) const ROUTE: Section = Section {
 const PATH: Section = Section {
     title: "A path",
     help: "",
-    fields: &[VIA, INTERFACE_OUT, LABELS, PIPE, LOOKUP, WEIGHT],
+    fields: &[
+        VIA,
+        INTERFACE_OUT,
+        LABELS,
+        PIPE,
+        LOOKUP,
+        field(
+            "action",
+            Kind::Choice(&["blackhole", "prohibit", "unreachable"]),
+            None,
+            "In place of a way: drop this share.",
+        ),
+        WEIGHT,
+    ],
 };
 
 pub(super) const MPLS: Section = Section {
     title: "mpls",
     help: "The MPLS table is made when the file has labels or an interface with `mpls: true`.",
-    fields: &[field(
-        "labels",
-        Kind::List {
-            of: &Kind::Record(&LOCAL_LABEL),
-            max: MANY,
-        },
-        None,
-        "Labels that this router takes.",
-    )],
+    fields: &[
+        field(
+            "labels",
+            Kind::List {
+                of: &Kind::Record(&LOCAL_LABEL),
+                max: MANY,
+            },
+            None,
+            "Labels that this router takes.",
+        ),
+        field(
+            "table",
+            Kind::Bool,
+            Words("whether anything needs it"),
+            "Make the MPLS table.",
+        ),
+    ],
 };
 
 const LOCAL_LABEL: Section = Section {

@@ -32,7 +32,7 @@ impl Builder<'_, '_> {
     }
 
     fn address<'f>(&mut self, seen: &mut Seen<'f>, i: Interface<'f>, item: &Item, p: Prefix) {
-        let table = i.table();
+        let table = i.table_of(p.addr);
         let version = usize::from(p.addr.is_ipv6());
         if !self.tables[version].contains(&table) && self.tables[1 - version].contains(&table) {
             let message = no_table(table, Some(["IPv4", "IPv6"][version]));

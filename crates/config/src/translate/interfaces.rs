@@ -79,6 +79,12 @@ impl<'f> Interface<'f> {
     pub fn table(&self) -> u32 {
         self.record.uint("table").map_or(0, |n| n as u32)
     }
+    /// Number of its table for packets of an address's IP version.
+    pub fn table_of(&self, addr: IpAddr) -> u32 {
+        let own = self.record.get("ip6-table").filter(|_| addr.is_ipv6());
+        let own = own.and_then(|i| i.value.uint());
+        own.map_or_else(|| self.table(), |n| n as u32)
+    }
 }
 
 impl<'f> Builder<'f, '_> {
@@ -383,6 +389,16 @@ impl<'f> Builder<'f, '_> {
     }
 
     fn bind_table(&mut self, i: Interface<'_>) {
+        if let Some(table) = i.record.get("ip6-table").and_then(|t| t.value.uint()) {
+            let table = table as u32;
+            if !self.tables[1].contains(&table) {
+                self.error(i.record, "ip6-table", no_table(table, Some("IPv6")));
+            }
+            let line = format!("set interface ip6 table {} {table}", i.name);
+            if table != 0 {
+                self.line(i.record, "ip6-table", line);
+            }
+        }
         let table = i.table();
         if table == 0 {
             return;
@@ -392,7 +408,7 @@ impl<'f> Builder<'f, '_> {
             self.error(i.record, "table", no_table(table, None));
         }
         for (version, words) in [(0, "ip"), (1, "ip6")] {
-            if has[version] {
+            if has[version] && (version == 0 || !i.record.has("ip6-table")) {
                 let line = format!("set interface {words} table {} {table}", i.name);
                 self.line(i.record, "table", line);
             }
@@ -439,9 +455,32 @@ impl<'f> Builder<'f, '_> {
         }
     }
 
+    /// Commands for cross-connects of one direction.
+    pub(super) fn cross_one_way(&mut self) {
+        for i in self.interfaces.clone() {
+            let Some(item) = i.record.get("l2xc") else {
+                continue;
+            };
+            if i.record.has("xconnect") {
+                self.error(i.record, "l2xc", "either this or `xconnect`, not both");
+            }
+            let Some(peer) = self.interface(item) else {
+                continue;
+            };
+            if peer.name == i.name {
+                let message = "an interface cannot be cross-connected with itself";
+                self.error(i.record, "l2xc", message);
+                continue;
+            }
+            let line = format!("set interface l2 xconnect {} {}", i.name, peer.name);
+            self.line(i.record, "l2xc", line);
+            self.nothing_routed(i);
+        }
+    }
+
     /// A cross-connected interface hands everything on: what belongs to routing would have no effect.
     fn nothing_routed(&mut self, i: Interface<'_>) {
-        for field in ["addresses", "table", "mpls", "ip6"] {
+        for field in ["addresses", "table", "ip6-table", "mpls", "ip6"] {
             let off = matches!(i.record.value(field), Some(Checked::Bool(false)));
             if i.record.has(field) && !off {
                 let message = "the interface is cross-connected and routes nothing; leave this out";

@@ -14,6 +14,7 @@ mod paths;
 mod routes;
 pub mod sflow;
 mod streams;
+pub mod vppcfg;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -43,6 +44,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
         workers: 1,
         tables: [BTreeSet::from([0]), BTreeSet::from([0])],
         lines: Vec::new(),
+        given: Vec::new(),
         notes: Vec::new(),
         read,
     };
@@ -54,6 +56,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
     b.create_interfaces();
     b.set_up_interfaces();
     b.cross_connect();
+    b.cross_one_way();
     b.sflow();
     b.bgp();
     b.bring_up();
@@ -71,6 +74,11 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
         stats: stats(file),
         log: log(file),
         commands: b.lines,
+        given: b.given,
+        state: file
+            .record("state")
+            .and_then(|r| r.text("directory"))
+            .map(PathBuf::from),
         notes: b.notes,
     }
 }
@@ -86,6 +94,8 @@ struct Builder<'f, 'r> {
     /// Numbers of the IPv4 and the IPv6 tables.
     tables: [BTreeSet<u32>; 2],
     lines: Vec<PlanLine>,
+    /// Interfaces that the file expects to be there.
+    given: Vec<String>,
     notes: Vec<String>,
     read: ReadFile<'r>,
 }

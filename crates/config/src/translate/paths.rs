@@ -58,7 +58,12 @@ impl Builder<'_, '_> {
 
     /// One path; `None` when something about it has been reported.
     fn path(&mut self, r: &Record, payload: Payload) -> Option<String> {
-        let mut text = if r.maybe("lookup-table").is_some() {
+        let mut text = if let Some(action) = r.maybe("action").and_then(|i| i.value.text()) {
+            if let Some(field) = PATH.into_iter().find(|f| r.maybe(f).is_some()) {
+                self.error(r, field, "either this or `action`, not both");
+            }
+            format!("via {action}")
+        } else if r.maybe("lookup-table").is_some() {
             self.lookup(r, payload)?
         } else {
             self.hop(r, payload)?

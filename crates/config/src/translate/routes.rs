@@ -43,6 +43,8 @@ impl Builder<'_, '_> {
             self.line(m, "labels", "mpls table add 0".into());
         } else if let Some(i) = speaks {
             self.line(i, "mpls", "mpls table add 0".into());
+        } else if let Some(m) = file.record("mpls").filter(|m| m.bool("table")) {
+            self.line(m, "table", "mpls table add 0".into());
         }
     }
 

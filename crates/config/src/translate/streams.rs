@@ -72,6 +72,10 @@ impl Builder<'_, '_> {
 
     /// The text in braces; `None` when something about it has been reported.
     fn stream(&mut self, r: &Record, name: &str, interface: &str) -> Option<String> {
+        if let Some(text) = r.text("definition") {
+            let text = format!("{{ {} }}", text.trim());
+            return self.understood(r, &text).then_some(text);
+        }
         if r.flawed || !self.source_is_one(r) {
             return None;
         }

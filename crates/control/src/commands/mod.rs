@@ -10,6 +10,7 @@ mod bgp;
 mod bridge;
 mod bulk;
 mod collectors;
+mod configuration;
 mod create;
 mod diagnostics;
 mod drops;
@@ -118,6 +119,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("api", "What VPP's tests ask of the API"),
     ("bgp", "Where AS paths in samples come from"),
     ("clear", "Start counters and traces anew"),
+    ("configuration", "Plan, apply, confirm and roll back configurations"),
     ("create", "Make an interface"),
     ("set bridge-domain", "What a bridge domain does"),
     ("l2fib", "Stations of bridge domains"),
@@ -161,6 +163,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         packet_generator::COMMANDS,
         trace::COMMANDS,
         drops::COMMANDS,
+        configuration::COMMANDS,
         system::COMMANDS,
         diagnostics::COMMANDS,
     ];

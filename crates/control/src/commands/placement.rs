@@ -23,10 +23,11 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         placement,
     ),
     CommandSpec {
-        pattern: "set interface rx-placement <if:interface> [queue <queue:u16>] ( worker <worker:u16> | main )",
+        pattern: "set interface rx-placement <if:interface> [queue <queue:u16>] ( worker <worker:u16> | main | default )",
         help: "Have a receive queue polled by another worker",
         detail: "Moves queue 0 when none is named. Can be done under traffic: what arrives meanwhile waits in the \
-                 device, and all that the old worker has received leaves it before the new one polls.",
+                 device, and all that the old worker has received leaves it before the new one polls. With `default` it stays where \
+                 it is, and is no part of the configuration any more.",
         params: &[
             ("queue", "Number of the receive queue"),
             (
@@ -37,7 +38,7 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: set_placement,
     },
     CommandSpec {
-        pattern: "set interface rx-mode <if:interface> [queue <queue:u16>] <mode:{polling|interrupt|adaptive}>",
+        pattern: "set interface rx-mode <if:interface> [queue <queue:u16>] <mode:{polling|interrupt|adaptive|default}>",
         help: "Set how receive queues are looked at",
         detail: "polling: always, the worker never sleeps. interrupt: the worker sleeps whenever nothing waits. \
                  adaptive: it polls while packets come and sleeps a little after the last one. A worker with \
@@ -89,6 +90,10 @@ fn placement(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
 
 fn set_placement(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     let Some(worker) = args.get::<usize>("worker") else {
+        if args.has("default") {
+            r.reset_rx_placement(args.need("if")?, args.get("queue"))?;
+            return Ok(Output::Done);
+        }
         return Err(Error::refused(
             "the main thread takes no packets: name a worker, as in `worker 0`",
         ));
@@ -102,6 +107,10 @@ fn set_mode(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     let mode = match args.need::<&str>("mode")? {
         "polling" => RxMode::Polling,
         "interrupt" => RxMode::Interrupt,
+        "default" => {
+            r.reset_rx_mode(args.need("if")?)?;
+            return Ok(Output::Done);
+        }
         _ => RxMode::Adaptive,
     };
     r.set_rx_mode(args.need("if")?, args.get("queue"), mode)?;

@@ -30,12 +30,12 @@ const ROUTE_PARAMS: &[(&str, &str)] = &[
 ];
 
 const ROUTE_DETAIL: &str = "`add` adds a path to the route if it exists already, `del` removes the paths named, \
-    or the whole route when none is. `drop` and `blackhole` discard in silence, `prohibit` and `unreachable` \
+    or the whole route when none is; `replace` puts these paths in place of all it has, without a gap. `drop` and `blackhole` discard in silence, `prohibit` and `unreachable` \
     answer with ICMP.";
 
 pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
     CommandSpec {
-        pattern: "ip route ( add | del ) <prefix:prefix> [table <table:u32>] (*path via ( <nh:ip> [<if:interface>] | <if:interface> \
+        pattern: "ip route ( add | del | replace ) <prefix:prefix> [table <table:u32>] (*path via ( <nh:ip> [<if:interface>] | <if:interface> \
                   | drop | blackhole | prohibit | unreachable | ip4-lookup-in-table <lookup:u32> \
                   | ip6-lookup-in-table <lookup:u32> ) [* weight <weight:u32 1..=255> \
                   | out-labels (+ <label:u32 0..=1048575>) | pipe])",
@@ -52,7 +52,7 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: special,
     },
     CommandSpec {
-        pattern: "ip6 route ( add | del ) <prefix:prefix6> [table <table:u32>] (*path via ( <nh:ip> [<if:interface>] | <if:interface> \
+        pattern: "ip6 route ( add | del | replace ) <prefix:prefix6> [table <table:u32>] (*path via ( <nh:ip> [<if:interface>] | <if:interface> \
                   | drop | blackhole | prohibit | unreachable | ip6-lookup-in-table <lookup:u32> ) \
                   [* weight <weight:u32 1..=255> | out-labels (+ <label:u32 0..=1048575>) | pipe])",
         help: "Add or remove an IPv6 route, as `ip route`",
@@ -142,6 +142,8 @@ fn route(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
         r.remove_route(at, &paths)?;
     } else if paths.is_empty() {
         return Err(Error::refused("a route needs a path: say `via ...`"));
+    } else if args.has("replace") {
+        r.replace_route(at, paths)?;
     } else {
         r.add_route(at, paths)?;
     }

@@ -36,10 +36,11 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: table6,
     },
     CommandSpec {
-        pattern: "set interface mtu [packet] <mtu:u32 0..=65521> <if:interface>",
+        pattern: "set interface mtu [packet] ( <mtu:u32 0..=65521> | default ) <if:interface>",
         help: "Set the largest packet of an interface",
         detail: "With `packet` only the size up to which IP packets are sent whole changes; without it \
-                 the device's largest frame follows. 0 gives a sub-interface the MTU of its parent, whatever that is.",
+                 the device's largest frame follows. 0 gives a sub-interface the MTU of its parent, whatever that is. \
+                 `default` is what it was made with.",
         params: &[("mtu", "Bytes of an IP packet, without the Ethernet header")],
         handler: mtu,
     },
@@ -124,7 +125,11 @@ fn table6(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
 }
 
 fn mtu(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
-    r.set_mtu(name(args)?, args.need("mtu")?, args.has("packet"))?;
+    if args.has("default") {
+        r.reset_mtu(name(args)?)?;
+    } else {
+        r.set_mtu(name(args)?, args.need("mtu")?, args.has("packet"))?;
+    }
     Ok(Output::Done)
 }
 

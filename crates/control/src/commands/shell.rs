@@ -1,6 +1,6 @@
 //! Executing lines: one, a file, a configuration; each a transaction.
 
-use parshall_command::{Candidate, Names, Reply, Script, Shell};
+use parshall_command::{Asking, Candidate, Names, Reply, Script, Shell};
 
 use parshall_counters::DropReason;
 
@@ -155,6 +155,13 @@ impl Shell for Router {
             Ok(Output::Data(data)) => Reply::Data(data),
             Err(e) => Reply::Error(e.to_string()),
         }
+    }
+
+    fn execute_for(&mut self, line: &str, json: bool, asking: &Asking) -> Reply {
+        self.configs.asking = asking.clone();
+        let reply = self.execute(line, json);
+        self.configs.asking = Asking::default();
+        reply
     }
 
     fn complete(&mut self, line: &str, cursor: usize) -> Vec<Candidate> {

@@ -7,7 +7,7 @@ use parshall_graph::{NodeId, RxMode, WorkerCommand};
 use super::Router;
 use crate::drivers::{DeviceKind, DeviceSpec};
 use crate::error::{Error, Result};
-use crate::interface::{DEFAULT_MTU, ETHERNET, Interface, Placement};
+use crate::interface::{DEFAULT_MTU, ETHERNET, Interface, Placement, Told};
 use crate::prefix::Family;
 use crate::rib::Source;
 use crate::virtual_interface::Vtr;
@@ -30,6 +30,21 @@ impl Router {
         let name = self.make_interface(spec, instance, index)?;
         self.undo(move |r| r.destroy_interface(index));
         Ok(name)
+    }
+
+    /// Notes what an interface is told. To be called before it is done: undoing ends with what is noted here.
+    pub(super) fn tell(&mut self, index: u32, change: impl FnOnce(&mut Told)) {
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return;
+        };
+        let was = i.told.clone();
+        change(&mut i.told);
+        self.undo(move |r| {
+            if let Some(i) = r.interfaces.get_mut(index) {
+                i.told = was;
+            }
+            Ok(())
+        });
     }
 
     fn free_instance(&self, spec: &DeviceSpec) -> u32 {
@@ -71,6 +86,7 @@ impl Router {
         let born = self.engine.interface_totals(index);
         let if_index = self.number_for(&name, index);
         self.incarnations += 1;
+        let mtu = info.max_frame.saturating_sub(ETHERNET).min(DEFAULT_MTU);
         let interface = Interface {
             index,
             name: name.clone(),
@@ -79,8 +95,9 @@ impl Router {
             device: Some(device),
             pg: made.pg,
             link: info.link_up,
-            mtu: info.max_frame.saturating_sub(ETHERNET).min(DEFAULT_MTU),
+            mtu,
             max_frame: info.max_frame,
+            born_sizes: (mtu, info.max_frame),
             speed: info.speed,
             tx_queues: queues.tx.len().min(workers),
             if_index,
@@ -131,7 +148,7 @@ impl Router {
         }
     }
 
-    fn default_mode(&self) -> RxMode {
+    pub(super) fn default_mode(&self) -> RxMode {
         if self.engine.config().busy_poll {
             RxMode::Polling
         } else {
@@ -173,6 +190,7 @@ impl Router {
         };
         let (spec, instance, was) = (i.spec.clone(), i.instance, (i.mtu, i.max_frame));
         let (places, parent, inherits) = (i.placement.clone(), i.parent, i.inherits_mtu);
+        let (places, told) = (i.placement.clone(), i.told.clone());
         self.destroy_interface(index)?;
         if let Some(parent) = parent {
             self.tell_state(parent);
@@ -184,7 +202,9 @@ impl Router {
                 return Ok(());
             }
             r.restore_placement(&name, &places)?;
-            r.apply_sizes(index, was.0, was.1)
+            r.apply_sizes(index, was.0, was.1)?;
+            r.tell(index, |t| *t = told);
+            Ok(())
         });
         Ok(())
     }

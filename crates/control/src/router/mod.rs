@@ -9,6 +9,7 @@ mod addresses;
 mod bgp;
 mod bridge;
 mod captures;
+mod configuration;
 mod discovery;
 mod drops;
 mod facts;
@@ -36,6 +37,7 @@ use parshall_graph::monotonic_ns;
 pub use acl::{Acl, AclState, InterfaceAcls};
 pub use bridge::{Flush, L2FibEntry};
 pub use captures::{CapturePlan, CaptureState};
+pub use configuration::{ConfigAction, ConfigLanguage, ConfigPlan};
 pub use drops::DropRates;
 pub use facts::SflowDefaults;
 pub use sampling::{Sampling, header_range};
@@ -150,6 +152,11 @@ pub struct Router {
     incarnations: u64,
     /// Interface of each stream.
     pub(crate) streams: BTreeMap<String, u32>,
+    /// Each as it was asked for.
+    pub(crate) stream_texts: BTreeMap<String, streams::StreamText>,
+    /// Sections of the configuration file that are fixed at the start.
+    pub(crate) base: serde_json::Map<String, serde_json::Value>,
+    pub(crate) configs: configuration::Configs,
     pub(crate) traces: TraceStore,
     pub(crate) captures: CaptureState,
     pub(crate) drop_rates: DropRates,
@@ -229,6 +236,9 @@ impl Router {
             mpls_table: false,
             memif_sockets: memif::default_sockets(),
             streams: BTreeMap::new(),
+            stream_texts: BTreeMap::new(),
+            base: serde_json::Map::new(),
+            configs: configuration::Configs::default(),
             traces: TraceStore::default(),
             captures,
             drop_rates: DropRates::new(monotonic_ns()),
@@ -371,6 +381,7 @@ impl Router {
         self.keep_numbers();
         self.reap_capture();
         self.keep_statistics();
+        self.look_at_pending();
         self.engine.collect();
         self.forwarding.reclaim();
         busy

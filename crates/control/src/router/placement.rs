@@ -14,6 +14,7 @@ impl Router {
     /// When there is no such interface, queue or worker.
     pub fn set_rx_placement(&mut self, name: &str, queue: usize, worker: usize) -> Result<()> {
         let index = self.interfaces.find_real(name)?;
+        self.tell(index, |t| _ = t.placement.insert(queue, worker));
         if self.is_model() {
             return Ok(());
         }
@@ -51,6 +52,9 @@ impl Router {
     /// When there is no such interface or queue, or the queue has nothing that would wake a worker.
     pub fn set_rx_mode(&mut self, name: &str, queue: Option<usize>, mode: RxMode) -> Result<()> {
         let index = self.interfaces.find_real(name)?;
+        if queue.is_none() {
+            self.tell(index, |t| t.rx_mode = Some(mode));
+        }
         if self.is_model() {
             return Ok(());
         }
@@ -78,6 +82,29 @@ impl Router {
         for p in places {
             self.apply_mode(name, index, p, mode);
         }
+        Ok(())
+    }
+
+    /// Leaves a queue (`None` = each) to the router again; it stays where it is.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub fn reset_rx_placement(&mut self, name: &str, queue: Option<usize>) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        self.tell(index, |t| {
+            t.placement.retain(|q, _| queue.is_some_and(|x| x != *q));
+        });
+        Ok(())
+    }
+
+    /// Looks at the queues of an interface as at those of a new one.
+    ///
+    /// # Errors
+    /// As [`set_rx_mode`](Self::set_rx_mode).
+    pub fn reset_rx_mode(&mut self, name: &str) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        self.set_rx_mode(name, None, self.default_mode())?;
+        self.tell(index, |t| t.rx_mode = None);
         Ok(())
     }
 

@@ -100,6 +100,7 @@ impl Router {
             return Ok(());
         };
         if let (Some(_), 0) = (i.parent, mtu) {
+            self.tell(index, |t| t.mtu = None);
             return self.inherit_mtu(index);
         }
         let was = (i.mtu, i.max_frame, i.inherits_mtu);
@@ -117,6 +118,7 @@ impl Router {
             });
         }
         let max_frame = if packet_only { was.1 } else { mtu + ETHERNET };
+        self.tell(index, |t| t.mtu = Some((mtu, packet_only)));
         if let Some(i) = self.interfaces.get_mut(index) {
             i.inherits_mtu = false;
         }
@@ -147,6 +149,25 @@ impl Router {
             let max_frame = i.max_frame;
             r.apply_sizes(index, was.0, max_frame)
         });
+        Ok(())
+    }
+
+    /// Gives an interface the sizes back that it was made with.
+    ///
+    /// # Errors
+    /// When there is none of that name or the driver refuses.
+    pub fn reset_mtu(&mut self, name: &str) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let Some(i) = self.interfaces.get(index) else {
+            return Ok(());
+        };
+        if i.parent.is_some() {
+            return self.set_mtu(name, 0, true);
+        }
+        let (was, born) = ((i.mtu, i.max_frame), i.born_sizes);
+        self.tell(index, |t| t.mtu = None);
+        self.apply_sizes(index, born.0, born.1)?;
+        self.undo(move |r| r.apply_sizes(index, was.0, was.1));
         Ok(())
     }
 
@@ -185,15 +206,19 @@ impl Router {
             d.set_mac(mac)?;
         }
         let was = std::mem::replace(&mut i.mac, mac);
-        if let Some(spec) = i.spec.as_mut() {
-            spec.mac = Some(mac);
-        }
+        let given = i.spec.as_mut().map(|s| s.mac.replace(mac));
         self.link_changed(index);
         self.sync_connected(index)?;
         self.lead(index);
         self.announce(index);
         let name = name.to_owned();
-        self.undo(move |r| r.set_mac(&name, was));
+        self.undo(move |r| {
+            r.set_mac(&name, was)?;
+            if let Some(spec) = r.interfaces.get_mut(index).and_then(|i| i.spec.as_mut()) {
+                spec.mac = given.flatten();
+            }
+            Ok(())
+        });
         Ok(())
     }
 

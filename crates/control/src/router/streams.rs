@@ -8,6 +8,15 @@ use parshall_drivers::pg::{PgHandle, StreamChange, StreamInfo, StreamSpec};
 use super::Router;
 use crate::error::{Error, Result};
 
+/// A stream as it was asked for.
+#[derive(Clone, Debug)]
+pub struct StreamText {
+    /// The text in braces.
+    pub text: String,
+    /// It was started.
+    pub enabled: bool,
+}
+
 impl Router {
     /// Makes a stream from the text of `packet-generator new`, stopped.
     ///
@@ -35,6 +44,11 @@ impl Router {
         }
         let name = spec.name;
         self.streams.insert(name.clone(), index);
+        let told = StreamText {
+            text: text.trim().to_owned(),
+            enabled: false,
+        };
+        self.stream_texts.insert(name.clone(), told);
         self.undo(move |r| r.delete_stream(&name));
         Ok(())
     }
@@ -51,9 +65,16 @@ impl Router {
             handle.delete(name)?;
         }
         self.streams.remove(name);
+        let told = self.stream_texts.remove(name);
         let name = name.to_owned();
         self.undo(move |r| {
             r.streams.insert(name.clone(), index);
+            if let Some(told) = told {
+                r.stream_texts.insert(name.clone(), told);
+            }
+            if r.is_model() {
+                return Ok(());
+            }
             match info {
                 Some(StreamInfo { spec, enabled, .. }) => {
                     let handle = r.generator(index)?;
@@ -79,7 +100,11 @@ impl Router {
             None => self.streams.iter().map(|(n, i)| (n.clone(), *i)).collect(),
         };
         for (name, index) in chosen {
+            if let Some(told) = self.stream_texts.get_mut(&name) {
+                told.enabled = on;
+            }
             if self.is_model() {
+                self.undo(move |r| r.switch_stream(Some(&name), !on));
                 continue;
             }
             let handle = self.generator(index)?;
