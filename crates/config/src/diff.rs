@@ -53,12 +53,6 @@ impl Model {
         self.by_key.get(key)
     }
 
-    /// Takes out what `which` says.
-    pub fn remove(&mut self, which: impl Fn(&Statement) -> bool) {
-        self.by_key.retain(|_, s| !which(s));
-        let by_key = &self.by_key;
-        self.order.retain(|k| by_key.contains_key(k));
-    }
 }
 
 /// What becomes of a key.

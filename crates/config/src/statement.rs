@@ -416,7 +416,7 @@ fn telemetry(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     if let Some(at) = w.starts("sflow enable") {
         let name = w.get(at);
         return Some(vec![
-            one(format!("sflow {name}"), w.rest(at + 1), line, format!("sflow disable {name}")).of(name),
+            one(format!("sflow {name}"), &sampling(w, at + 1), line, format!("sflow disable {name}")).of(name),
         ]);
     }
     if let Some(at) = w.starts("sflow collector add") {
@@ -426,6 +426,19 @@ fn telemetry(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     let at = w.starts("bgp feed").filter(|at| w.get(*at) != "del")?;
     let feed = w.rest(at);
     Some(vec![one(format!("bgp feed {feed}"), "", line, format!("bgp feed del {feed}"))])
+}
+
+/// How an interface is sampled, in one order and with what holds anyhow.
+fn sampling(w: &Words<'_>, at: usize) -> String {
+    let of = |name: &str| w.after(at, name);
+    let max: u64 = of("max-rate").and_then(|n| n.parse().ok()).unwrap_or(parshall_sample::MAX_RATE.into());
+    let bounds = of("adaptive").map(|target| {
+        let min = of("min-rate").map_or_else(|| max.min(100).to_string(), str::to_owned);
+        format!("adaptive {target} {min} {max}")
+    });
+    let rest = ["sampling-rate", "direction", "header-bytes"];
+    let rest = rest.iter().filter_map(|n| Some(format!("{n} {}", of(n)?)));
+    bounds.into_iter().chain(rest).collect::<Vec<_>>().join(" ")
 }
 
 /// The one form of a value that can be written in several.

@@ -108,7 +108,7 @@ mod tests {
         });
         assert_eq!(
             write(&value),
-            "interfaces:\n  lo: {}\n  tap0:\n    addresses: [192.0.2.1/24, \"2001:db8::1/64\"]\n    mtu: 1500\n\
+            "interfaces:\n  tap0:\n    addresses: [192.0.2.1/24, \"2001:db8::1/64\"]\n    mtu: 1500\n  lo: {}\n\
              routes:\n  - {prefix: \"::/0\", via: \"fe80::1\"}\nworkers: 2\n"
         );
         assert_eq!(write(&json!({})), "");

@@ -46,6 +46,13 @@ const STREAM: Section = Section {
             "Headers and payload, such as `IP4: 02:00:00:00:00:01 -> 02:00:00:00:00:02 \
               UDP: 10.0.0.1 -> 10.0.1.1 UDP: 1234 -> 4321 incrementing 30`.",
         ),
+        field(
+            "definition",
+            Kind::Text,
+            None,
+            "The whole stream in the language of `packet-generator new`, in place of all fields but `name`, `interface` and \
+             `enabled`.",
+        ),
         field("pcap", FILE, None, "Pcap file to replay."),
         field(
             "size",

@@ -1,6 +1,7 @@
 //! Whole files: `translation` asks what they become and which errors they have, `survival` whether hostile text does harm,
 //! `hsflowd` what a hsflowd.conf becomes.
 
+mod changes;
 mod hsflowd;
 mod survival;
 mod translation;
