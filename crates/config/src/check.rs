@@ -13,7 +13,10 @@ use crate::yaml::{Entry, Node, Scalar, Value};
 
 /// Checks a whole file. What passed is in the record, what did not in the report.
 pub fn file(root: &Node, report: &mut Report) -> Record {
-    let mut checker = Checker { report };
+    let mut checker = Checker {
+        report,
+        parent: "".into(),
+    };
     if root.is_null() {
         return Record::empty(&FILE_SECTION);
     }
@@ -34,6 +37,8 @@ pub fn file(root: &Node, report: &mut Report) -> Record {
 
 struct Checker<'r> {
     report: &'r mut Report,
+    /// The interface whose sub-interfaces come next.
+    parent: std::sync::Arc<str>,
 }
 
 impl Checker<'_> {
@@ -184,6 +189,14 @@ impl Checker<'_> {
                 continue;
             }
             let path = join(path, &entry.key);
+            let parts = path.ends_with(&format!(".sub-interfaces.{}", entry.key));
+            let name: std::sync::Arc<str> = match parts {
+                true => format!("{}.{}", self.parent, entry.key).into(),
+                false => entry.key.clone(),
+            };
+            if !parts {
+                self.parent = name.clone();
+            }
             let record = match &entry.value.value {
                 Value::Map(fields) => self.record(section, fields, entry.key_at, path),
                 _ if entry.value.is_null() => self.record(section, &[], entry.key_at, path),
@@ -198,10 +211,7 @@ impl Checker<'_> {
                     record
                 }
             };
-            all.push(Record {
-                name: entry.key.clone(),
-                ..record
-            });
+            all.push(Record { name, ..record });
         }
         Checked::Interfaces(all)
     }

@@ -178,7 +178,18 @@ impl Record {
     }
     /// The interfaces.
     pub fn interfaces(&self) -> &[Record] {
-        match self.get("interfaces").map(|i| &i.value) {
+        self.named("interfaces")
+    }
+    /// The named records of a section.
+    pub fn named(&self, section: &str) -> &[Record] {
+        match self.get(section).map(|i| &i.value) {
+            Some(Checked::Interfaces(all)) => all,
+            _ => &[],
+        }
+    }
+    /// The named records of a section that not every kind of record has.
+    pub fn named_or_none(&self, section: &str) -> &[Record] {
+        match self.maybe(section).map(|i| &i.value) {
             Some(Checked::Interfaces(all)) => all,
             _ => &[],
         }

@@ -111,6 +111,11 @@ fn interface(text: &str) -> Option<Checked> {
     if text.strip_prefix("memif").is_some_and(memif) {
         return Some(Checked::Text(text.into()));
     }
+    // VPP's names of hardware have slashes: GigabitEthernet3/0/0, and those of their parts too.
+    if crate::translate::vppcfg::is_hardware(text) {
+        name(&text.replace('/', "."), 63)?;
+        return Some(Checked::Text(text.into()));
+    }
     name(text, 63)
 }
 

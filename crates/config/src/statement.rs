@@ -481,10 +481,10 @@ fn layer2(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
             .on(interface(name))
             .on(interface(bond))
             .replaced()
-    } else if let Some(at) = w.starts("create sub") {
+    } else if let Some(at) = w.starts("create sub").or_else(|| w.starts("create sub-interfaces")) {
         let (parent, id) = (w.get(at), w.get(at + 1));
         let name = format!("{parent}.{id}");
-        one(interface(&name), w.rest(at + 2), line, format!("delete sub {name}"))
+        one(interface(&name), w.rest(at + 2), line, format!("delete sub-interface {name}"))
             .on(interface(parent))
             .replaced()
     } else if let Some(at) = w.starts("create vxlan tunnel") {

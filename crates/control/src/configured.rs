@@ -20,6 +20,8 @@ use crate::prefix::Family;
 use crate::rib::Source;
 use crate::router::Router;
 use crate::sampling::SflowPort;
+use crate::virtual_interface::Vtr;
+use parshall_nodes::vlan::{VlanId, VlanMatch};
 
 /// Fields of a section, put in when they are there.
 #[derive(Default)]
@@ -62,8 +64,15 @@ impl Router {
     pub fn configuration(&self) -> Value {
         let mut file = Section(self.base.clone());
         let mut interfaces = Section::default();
-        for i in self.interfaces.iter().filter(|i| i.spec.is_some()) {
-            interfaces.put(&i.name, self.interface_section(i).0);
+        let made = |i: &&Interface| i.spec.is_some() && i.parent.is_none();
+        for i in self.interfaces.iter().filter(made) {
+            let mut section = self.interface_section(i);
+            let mut parts = Section::default();
+            for (id, part) in self.parts_of(i.index) {
+                parts.put(&id.to_string(), part.0);
+            }
+            section.section("sub-interfaces", parts);
+            interfaces.put(&i.name, section.0);
         }
         file.section("interfaces", interfaces);
         file.list("tables", self.table_list());
@@ -89,6 +98,19 @@ impl Router {
         Value::Object(file.0)
     }
 
+    /// Sub-interfaces, by their number.
+    fn parts_of(&self, index: u32) -> std::collections::BTreeMap<u32, Section> {
+        let parts = self.interfaces.iter().filter(|p| p.parent == Some(index));
+        parts
+            .filter_map(|p| {
+                let sub = p.sub()?;
+                let mut r = self.interface_section(p);
+                r.put("encapsulation", encapsulation(&sub.takes));
+                Some((sub.id, r))
+            })
+            .collect()
+    }
+
     fn interface_section(&self, i: &Interface) -> Section {
         let mut r = Section::default();
         let Some(spec) = &i.spec else { return r };
@@ -108,7 +130,13 @@ impl Router {
         r.unless("ip6-table", tables[1].into(), implied.into());
         r.on("mpls", i.mpls);
         r.on("promiscuous", i.promiscuous);
-        r.some("l2xc", i.xconnect.map(|x| self.interfaces.name(x)));
+        let peer = i.xconnect.and_then(|x| self.interfaces.get(x));
+        let both = peer.is_some_and(|p| p.xconnect == Some(i.index));
+        let word = if both { "xconnect" } else { "l2xc" };
+        r.some(word, peer.map(|p| p.name.as_str()));
+        if i.vtr != Vtr::default() {
+            r.put("tag-rewrite", i.vtr.words());
+        }
         if let Some(port) = &i.sflow {
             r.put("sflow", sampled(port));
         }
@@ -321,11 +349,11 @@ impl Router {
 
 /// What an interface is made of.
 fn device(r: &mut Section, spec: &DeviceSpec, i: &Interface) {
-    if i.name != spec.kind.default_name(i.instance) {
+    if i.parent.is_none() && i.name != spec.kind.default_name(i.instance) {
         r.put("type", spec.kind.type_name());
     }
     match &spec.kind {
-        DeviceKind::Pg | DeviceKind::Loopback => {}
+        DeviceKind::Pg | DeviceKind::Loopback | DeviceKind::Virtual(_) => {}
         DeviceKind::Pcap { rx, tx, looping, speed } => {
             r.some("receive", rx.as_ref().map(|p| p.display().to_string()));
             r.some("transmit", tx.as_ref().map(|p| p.display().to_string()));
@@ -341,6 +369,39 @@ fn device(r: &mut Section, spec: &DeviceSpec, i: &Interface) {
         DeviceKind::Memif(m) => memif(r, m),
         DeviceKind::AfXdp(c) => af_xdp(r, c),
     }
+}
+
+/// The frames of a sub-interface; what numbers alone do not say in the words of the command.
+fn encapsulation(takes: &VlanMatch) -> Value {
+    let words = |text: &str| json!({ "match": text });
+    let VlanMatch::Tagged { dot1ad, outer, inner, exact } = *takes else {
+        return words(if *takes == VlanMatch::Default { "default" } else { "untagged" });
+    };
+    let kind = if dot1ad { "dot1ad" } else { "dot1q" };
+    let shown = |v: VlanId| match v {
+        VlanId::Is(n) => n.to_string(),
+        VlanId::Any => "any".into(),
+    };
+    let mut r = Section::default();
+    match (outer, inner) {
+        (VlanId::Is(n), None) => r.put(kind, n),
+        (VlanId::Is(n), Some(VlanId::Is(m))) => {
+            r.put(kind, n);
+            r.put("inner-dot1q", m);
+        }
+        _ => {
+            let mut text = format!("{kind} {}", shown(outer));
+            if let Some(inner) = inner {
+                text += &format!(" inner-dot1q {}", shown(inner));
+            }
+            if exact {
+                text += " exact-match";
+            }
+            return words(&text);
+        }
+    }
+    r.on("exact-match", exact);
+    r.0.into()
 }
 
 fn tap(r: &mut Section, t: &TapSpec) {

@@ -98,6 +98,33 @@ pub(super) const INTERFACE: Section = Section {
             "Receive frames for every MAC address.",
         ),
         field(
+            "sub-interfaces",
+            Kind::Interfaces(&SUB_INTERFACE),
+            None,
+            "Its sub-interfaces, each under its number: what has certain VLAN tags.",
+        ),
+        field(
+            "unnumbered",
+            Kind::Interface,
+            None,
+            "Borrow the addresses of this interface.",
+        ),
+        field("lcp", LCP, None, "Name of its twin in Linux (Linux control plane)."),
+        field("description", DESCRIPTION, None, "A note for people."),
+        field(
+            "device-type",
+            Kind::Choice(&["dpdk", "af-packet", "rdma"]),
+            None,
+            "vppcfg's word for the driver; nothing is done with it.",
+        )
+        .only(&["hardware"]),
+        field(
+            "tag-rewrite",
+            Kind::Text,
+            None,
+            "Change of the VLAN tags of what it switches, in the words of `set interface l2 tag-rewrite`.",
+        ),
+        field(
             "l2xc",
             Kind::Interface,
             None,
@@ -371,5 +398,108 @@ const IF_SFLOW: Section = Section {
             "Bytes of each sampled packet.",
         )
         .unit("bytes"),
+    ],
+};
+
+const LCP: Kind = Kind::Name {
+    what: "the name of a Linux interface",
+    max: 15,
+};
+
+pub(super) const DESCRIPTION: Kind = Kind::Text;
+
+/// Fields that the passes over interfaces ask for are all here, as far as a part of an interface can have them.
+const SUB_INTERFACE: Section = Section {
+    title: "A sub-interface",
+    help: "The key is its number: it is called by its parent's name, a dot and that.",
+    fields: &[
+        field("description", DESCRIPTION, None, "A note for people."),
+        field(
+            "encapsulation",
+            Kind::Record(&ENCAPSULATION),
+            Words("the number as 802.1Q VLAN, and no further tag"),
+            "VLAN tags of its frames.",
+        ),
+        field(
+            "state",
+            Kind::Choice(&["up", "down"]),
+            Value("up"),
+            "Whether it carries packets.",
+        ),
+        field(
+            "mtu",
+            MTU,
+            Words("that of its parent"),
+            "Largest IP packet; not more than its parent's.",
+        )
+        .unit("bytes"),
+        field(
+            "addresses",
+            Kind::List {
+                of: &Kind::IfAddress,
+                max: 1024,
+            },
+            None,
+            "Its addresses, of both versions.",
+        ),
+        field(
+            "ip6",
+            Kind::Bool,
+            Words("whether it has an IPv6 address"),
+            "Speak IPv6 with a link-local address alone.",
+        ),
+        field("table", TABLE_NUMBER, Value("0"), "Forwarding table of what it receives."),
+        field(
+            "ip6-table",
+            TABLE_NUMBER,
+            Words("`table`, where that is one for IPv6"),
+            "Forwarding table of the IPv6 packets it receives.",
+        ),
+        field("mpls", Kind::Bool, Value("false"), "Take and send labelled packets."),
+        field("unnumbered", Kind::Interface, None, "Borrow the addresses of this interface."),
+        field("l2xc", Kind::Interface, None, "Hand every frame it receives to this interface."),
+        field(
+            "xconnect",
+            Kind::Interface,
+            None,
+            "Hand every frame to this interface and its frames to this one.",
+        ),
+        field(
+            "tag-rewrite",
+            Kind::Text,
+            Words("cross-connected and in bridges its tags are taken off"),
+            "Change of the VLAN tags of what it switches, in the words of `set interface l2 tag-rewrite`.",
+        ),
+        field(
+            "sflow",
+            Kind::Either(&[Kind::Bool, Kind::Record(&IF_SFLOW)]),
+            Value("false"),
+            "Sample its packets.",
+        ),
+        field("lcp", LCP, None, "Name of its twin in Linux; its parent needs one too."),
+    ],
+};
+
+const VLAN: Kind = Kind::Uint { min: 1, max: 4094 };
+
+const ENCAPSULATION: Section = Section {
+    title: "VLAN tags of a sub-interface",
+    help: "",
+    fields: &[
+        field("dot1q", VLAN, None, "Outer customer tag (802.1Q)."),
+        field("dot1ad", VLAN, None, "Outer service tag (802.1ad)."),
+        field("inner-dot1q", VLAN, None, "Inner tag."),
+        field(
+            "exact-match",
+            Kind::Bool,
+            Value("false"),
+            "No further tags: what is routed needs that.",
+        ),
+        field(
+            "match",
+            Kind::Text,
+            None,
+            "In place of the others: `default`, `untagged`, or the words of `create sub-interfaces`, as `dot1q any`.",
+        ),
     ],
 };

@@ -7,6 +7,7 @@ mod records;
 mod routing;
 mod streams;
 mod telemetry;
+mod vppcfg;
 
 use parshall_drivers::loopback::MAX_INSTANCE;
 use parshall_sample::MAX_HEADER;
@@ -20,6 +21,7 @@ use records::BGP;
 use routing::{MPLS, NEIGHBOR, ROUTE, TABLE};
 use streams::PG;
 use telemetry::SFLOW;
+use vppcfg::{ACL, BOND, BRIDGE, PREFIX_LIST, TAP, VXLAN};
 
 /// Interface types, with the start of their names.
 pub const TYPES: &[(&str, &str)] = &[
@@ -163,6 +165,18 @@ pub const FILE_SECTION: Section = Section {
             None,
             "The interfaces, each under its name.",
         ),
+        field(
+            "loopbacks",
+            Kind::Interfaces(&INTERFACE),
+            None,
+            "Loopback interfaces; they may be under `interfaces` as well.",
+        ),
+        field("bondethernets", Kind::Interfaces(&BOND), None, "Bonds (link aggregation)."),
+        field("bridgedomains", Kind::Interfaces(&BRIDGE), None, "Bridge domains."),
+        field("vxlan_tunnels", Kind::Interfaces(&VXLAN), None, "VXLAN tunnels."),
+        field("taps", Kind::Interfaces(&TAP), None, "Taps, in vppcfg's words."),
+        field("prefixlists", Kind::Interfaces(&PREFIX_LIST), None, "Lists of networks for `acls`."),
+        field("acls", Kind::Interfaces(&ACL), None, "Access lists."),
         field(
             "tables",
             Kind::List {

@@ -108,6 +108,10 @@ impl Random {
         {
             let word = *self.dice.one(&["xconnect", "l2xc"]);
             all[a][word] = b.as_str().into();
+            if word == "l2xc" {
+                all[a]["mtu"] = 1500.into();
+                all[b]["mtu"] = 1500.into();
+            }
         }
         all
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::Builder;
+use super::{Builder, vppcfg};
 use crate::fields::{MAX_NUMBER, TYPES};
 use crate::plan::{EngineSettings, word};
 use crate::record::{Checked, Item, Record};
@@ -91,7 +91,7 @@ impl<'f> Builder<'f, '_> {
     /// Finds out what each interface is.
     pub(super) fn identify_interfaces(&mut self, engine: &EngineSettings) {
         let file = self.file;
-        let all = file.interfaces();
+        let all: Vec<&Record> = file.interfaces().iter().chain(file.named("loopbacks")).collect();
         if all.len() >= engine.interfaces {
             let message = format!(
                 "{} interfaces and `local0`, but `limits.interfaces` is {}",
@@ -100,19 +100,49 @@ impl<'f> Builder<'f, '_> {
             );
             self.error(file, "interfaces", message);
         }
+        let mut parts = Vec::new();
         for record in all {
             if let Some(i) = self.identify(record) {
-                self.by_name.insert(i.name, self.interfaces.len());
+                if self.by_name.insert(i.name, self.interfaces.len()).is_some() {
+                    let message = format!("`{}` is under `interfaces` already", i.name);
+                    self.error(record, "", message);
+                }
                 self.interfaces.push(i);
+                parts.extend(record.named("sub-interfaces"));
             }
         }
         self.number_interfaces();
+        // After all that they can be parts of.
+        for part in parts {
+            let i = Interface {
+                name: &part.name,
+                kind: "sub-interface",
+                suffix: Some(&part.name),
+                number: 0,
+                record: part,
+            };
+            self.by_name.insert(i.name, self.interfaces.len());
+            self.interfaces.push(i);
+        }
     }
 
     fn identify(&mut self, record: &'f Record) -> Option<Interface<'f>> {
         let name: &'f str = &record.name;
         let given = record.get("type").and_then(|i| i.value.text());
         let given = given.and_then(|t| TYPES.iter().find(|(k, _)| *k == t));
+        if let Some(kind) = vppcfg::kind_of(name).filter(|_| given.is_none()) {
+            self.only_fields_of(kind, record);
+            if kind == "hardware" {
+                self.given.push(name.into());
+            }
+            return Some(Interface {
+                name,
+                kind,
+                suffix: Some(name),
+                number: 0,
+                record,
+            });
+        }
         let said = Interface::of_name(name);
         let (kind, suffix) = match (said, given) {
             (Some((kind, suffix)), given) => {
@@ -187,6 +217,12 @@ impl<'f> Builder<'f, '_> {
     /// Commands that make them.
     pub(super) fn create_interfaces(&mut self) {
         for i in self.interfaces.clone() {
+            if let Some(line) = self.made_by_vppcfg(i) {
+                if !line.is_empty() {
+                    self.line(i.record, "", line);
+                }
+                continue;
+            }
             let n = i.number;
             let mac = |words| option(i.record, "mac", words);
             let name = match i.suffix {
@@ -210,6 +246,7 @@ impl<'f> Builder<'f, '_> {
             };
             self.line(i.record, "", line);
         }
+        self.bonds_and_parts();
     }
 
     fn host_interface(&mut self, i: Interface<'_>) -> String {
@@ -345,14 +382,18 @@ impl<'f> Builder<'f, '_> {
     pub(super) fn set_up_interfaces(&mut self) {
         for i in self.interfaces.clone() {
             let (r, name) = (i.record, i.name);
+            let part = i.kind == "sub-interface";
             if let Some(mtu) = r.uint("mtu") {
-                self.line(r, "mtu", format!("set interface mtu {mtu} {name}"));
+                let only = if part { "packet " } else { "" };
+                self.line(r, "mtu", format!("set interface mtu {only}{mtu} {name}"));
             }
-            if r.bool("promiscuous") {
-                let line = format!("set interface promiscuous on {name}");
-                self.line(r, "promiscuous", line);
+            if !part {
+                if r.bool("promiscuous") {
+                    let line = format!("set interface promiscuous on {name}");
+                    self.line(r, "promiscuous", line);
+                }
+                self.place_queues(i);
             }
-            self.place_queues(i);
             self.bind_table(i);
             if r.bool("mpls") {
                 self.line(r, "mpls", format!("set interface mpls {name} enable"));
@@ -362,6 +403,7 @@ impl<'f> Builder<'f, '_> {
             }
         }
         self.addresses();
+        self.unnumbered_and_twins();
     }
 
     fn place_queues(&mut self, i: Interface<'_>) {

@@ -15,6 +15,7 @@ mod routes;
 pub mod sflow;
 mod streams;
 pub mod vppcfg;
+mod vppcfg_rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -57,6 +58,8 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
     b.set_up_interfaces();
     b.cross_connect();
     b.cross_one_way();
+    b.bridges();
+    b.check_vppcfg();
     b.sflow();
     b.bgp();
     b.bring_up();

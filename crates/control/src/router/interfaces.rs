@@ -189,7 +189,7 @@ impl Router {
             return Ok(());
         };
         let (spec, instance, was) = (i.spec.clone(), i.instance, (i.mtu, i.max_frame));
-        let (places, parent, inherits) = (i.placement.clone(), i.parent, i.inherits_mtu);
+        let (parent, inherits) = (i.parent, i.inherits_mtu);
         let (places, told) = (i.placement.clone(), i.told.clone());
         self.destroy_interface(index)?;
         if let Some(parent) = parent {
