@@ -14,7 +14,9 @@ use crate::yaml::{self, Entry, Node, Scalar};
 use crate::{check, translate, writer};
 
 /// Sections that are fixed at the start.
-const FIXED: [&str; 7] = ["workers", "buffers", "limits", "seed", "cli", "log", "state"];
+const FIXED: [&str; 8] = [
+    "workers", "buffers", "limits", "seed", "cli", "log", "http", "state",
+];
 
 /// The YAML of configuration files.
 #[derive(Clone, Copy, Debug, Default)]

@@ -344,14 +344,21 @@ fn pair(seed: u64) -> bool {
     let written = r.configuration_text().unwrap();
     assert_eq!(lines(&r, &written), [""; 0], "{}", told(&r, "what is written reads back"));
     fails_half_way(&mut r, &b, seed);
-    assert_eq!(state(&r), first, "{}", told(&r, "a change that failed"));
+    same(&state(&r), &first, || told(&r, "a change that failed"));
     let plan = r.plan_configuration(&b, "b.yaml").unwrap();
     if let Err(e) = r.apply_configuration((&b, "b.yaml"), "", None) {
         panic!("{}: {e}\nplan:\n{:#?}", told(&r, "B is refused"), plan.lines());
     }
-    assert_eq!(state(&r), second, "{}\nplan: {:#?}", told(&r, "B is not there"), plan.lines());
+    same(&state(&r), &second, || format!("{}\nplan: {:#?}", told(&r, "B is not there"), plan.lines()));
     assert_eq!(lines(&r, &b), [""; 0], "{}", told(&r, "B is there"));
     true
+}
+
+fn same(there: &Value, want: &Value, told: impl Fn() -> String) {
+    if there != want {
+        let text = |v| serde_json::to_string_pretty(v).expect("plain data");
+        panic!("{}\n{}", told(), parshall_control::revision::lines::diff(&text(want), &text(there)));
+    }
 }
 
 /// Gives the commands of a plan with one among them that is refused.

@@ -233,6 +233,9 @@ impl Router {
         }
         self.set_bridge(&name, None)?;
         self.set_tag_rewrite(&name, Vtr::default())?;
+        if self.interfaces.get(index).is_some_and(|i| i.promiscuous) {
+            self.set_promiscuous(&name, false)?;
+        }
         self.remove_paths_through(index)?;
         let addresses = self
             .interfaces
