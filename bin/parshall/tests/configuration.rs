@@ -89,7 +89,10 @@ impl Running {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut c = Command::new(parshall());
-        c.arg("config").args(args).arg("--socket").arg(self.path("sock"));
+        c.arg("config")
+            .args(args)
+            .arg("--socket")
+            .arg(self.path("sock"));
         c.current_dir(self.dir.path());
         c.stdin(Stdio::null());
         c
@@ -98,7 +101,10 @@ impl Running {
     fn try_config(&self, args: &[&str]) -> (bool, String) {
         let out = self.command(args).output().unwrap();
         let said = [out.stdout, out.stderr].concat();
-        (out.status.success(), String::from_utf8_lossy(&said).into_owned())
+        (
+            out.status.success(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
     }
 
     fn config(&self, args: &[&str]) -> String {
@@ -114,7 +120,11 @@ impl Running {
             .args(line.split(' '))
             .output()
             .unwrap();
-        assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+        assert!(
+            out.status.success(),
+            "{line}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
         serde_json::from_slice(&out.stdout).unwrap_or(Value::Null)
     }
 
@@ -125,7 +135,11 @@ impl Running {
 }
 
 fn spawn(dir: &Path) -> Child {
-    let log = std::fs::File::options().create(true).append(true).open(dir.join("log")).unwrap();
+    let log = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(dir.join("log"))
+        .unwrap();
     Command::new(parshall())
         .args(["run", "-c", "a.yaml", "--state-dir", "state", "--socket"])
         .arg(dir.join("sock"))
@@ -149,28 +163,50 @@ fn a_change_is_planned_applied_kept_and_taken_back() {
     assert!(r.is("a.yaml") && !r.is("b.yaml"));
     let plan = r.config(&["plan", "b.yaml"]);
     assert!(plan.contains("delete loopback interface loop0\n"), "{plan}");
-    assert!(!plan.contains("pg0") && !plan.contains("set interface state pg1"), "{plan}");
+    assert!(
+        !plan.contains("pg0") && !plan.contains("set interface state pg1"),
+        "{plan}"
+    );
     let json: Value = serde_json::from_str(&r.config(&["plan", "b.yaml", "--json"])).unwrap();
-    assert_eq!(json["actions"].as_array().unwrap().len(), plan.lines().count());
+    assert_eq!(
+        json["actions"].as_array().unwrap().len(),
+        plan.lines().count()
+    );
     let diff = r.config(&["diff", "b.yaml"]);
-    assert!(diff.contains("+   loop2:") || diff.contains("+   loop2"), "{diff}");
+    assert!(
+        diff.contains("+   loop2:") || diff.contains("+   loop2"),
+        "{diff}"
+    );
 
     let done = r.config(&["apply", "b.yaml", "-m", "to b"]);
     assert!(done.contains("applied revision 2"), "{done}");
     assert!(r.is("b.yaml"));
     std::fs::write(r.path("dumped.yaml"), r.config(&["dump"])).unwrap();
-    assert!(r.is("dumped.yaml"), "{}", r.config(&["plan", "dumped.yaml"]));
+    assert!(
+        r.is("dumped.yaml"),
+        "{}",
+        r.config(&["plan", "dumped.yaml"])
+    );
     r.restart();
     assert!(r.is("b.yaml"), "the last revision is there after kill -9");
     let list: Value = serde_json::from_str(&r.config(&["revisions", "--json"])).unwrap();
-    assert_eq!((&list[1]["comment"], &list[1]["state"]), (&"to b".into(), &"confirmed".into()));
-    assert!(list[1]["who"].as_str().is_some_and(|w| !w.is_empty()), "{list}");
+    assert_eq!(
+        (&list[1]["comment"], &list[1]["state"]),
+        (&"to b".into(), &"confirmed".into())
+    );
+    assert!(
+        list[1]["who"].as_str().is_some_and(|w| !w.is_empty()),
+        "{list}"
+    );
     r.config(&["rollback", "1"]);
     assert!(r.is("a.yaml"));
 
     // Not confirmed when the process dies: it never was.
     let said = r.config(&["commit", "b.yaml", "--confirm", "5"]);
-    assert!(said.contains("given up in 5 minutes") && r.is("b.yaml"), "{said}");
+    assert!(
+        said.contains("given up in 5 minutes") && r.is("b.yaml"),
+        "{said}"
+    );
     r.restart();
     assert!(r.is("a.yaml"), "what was not confirmed is gone");
     r.config(&["commit", "b.yaml", "--confirm", "5"]);
@@ -191,11 +227,20 @@ fn a_change_is_planned_applied_kept_and_taken_back() {
 fn a_bad_file_changes_nothing() {
     let r = Running::start();
     for (wrong, hint) in [
-        ("interfaces:\n  pg0: {mtu: 5, adresses: [10.0.0.1/24]}\n", "bad.yaml:2:"),
+        (
+            "interfaces:\n  pg0: {mtu: 5, adresses: [10.0.0.1/24]}\n",
+            "bad.yaml:2:",
+        ),
         // Good in itself, refused by the router: no such file.
-        ("interfaces:\n  pcap0: {receive: /nosuch/file.pcap}\n", "nosuch"),
+        (
+            "interfaces:\n  pcap0: {receive: /nosuch/file.pcap}\n",
+            "nosuch",
+        ),
         ("interfaces:\n  host-nosuch0: {}\n", "nosuch0"),
-        ("interfaces:\n  GigabitEthernet3/0/0: {}\n", "GigabitEthernet3/0/0"),
+        (
+            "interfaces:\n  GigabitEthernet3/0/0: {}\n",
+            "GigabitEthernet3/0/0",
+        ),
     ] {
         std::fs::write(r.path("bad.yaml"), wrong).unwrap();
         let (ok, said) = r.try_config(&["apply", "bad.yaml"]);
@@ -213,7 +258,12 @@ fn a_router_killed_while_it_changes_is_one_or_the_other() {
     let mut seen = [0, 0];
     for turn in 0..16 {
         let target = if r.is("a.yaml") { "b.yaml" } else { "a.yaml" };
-        let mut apply = r.command(&["apply", target]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut apply = r
+            .command(&["apply", target])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         // From at once to well after it is done, in steps that have no rhythm.
         wait = (wait * 73 + 41) % 97;
         std::thread::sleep(Duration::from_micros(wait * 700));
@@ -221,8 +271,15 @@ fn a_router_killed_while_it_changes_is_one_or_the_other() {
         let told_done = apply.wait().unwrap().success();
         r.restart_after_kill();
         let (a, b) = (r.is("a.yaml"), r.is("b.yaml"));
-        assert!(a != b, "turn {turn}: neither A nor B:\n{}", r.config(&["dump"]));
-        assert!(!told_done || b == (target == "b.yaml"), "turn {turn}: what was done is lost");
+        assert!(
+            a != b,
+            "turn {turn}: neither A nor B:\n{}",
+            r.config(&["dump"])
+        );
+        assert!(
+            !told_done || b == (target == "b.yaml"),
+            "turn {turn}: what was done is lost"
+        );
         seen[usize::from(b == (target == "b.yaml"))] += 1;
     }
     eprintln!("before: {}, after: {}", seen[0], seen[1]);
@@ -247,7 +304,12 @@ fn traffic_through_what_does_not_change_loses_nothing() {
     // The stream is no part of the files: it is left out of what changes by being part of both.
     let stream = format!(
         "packet-generator:\n  streams:\n    - {{name: s, interface: pg0, definition: {}}}\n",
-        serde_json::to_string(stream.trim_start_matches("packet-generator new { ").trim_end_matches(" }")).unwrap()
+        serde_json::to_string(
+            stream
+                .trim_start_matches("packet-generator new { ")
+                .trim_end_matches(" }")
+        )
+        .unwrap()
     );
     for (name, which) in [("a.yaml", A), ("b.yaml", B)] {
         std::fs::write(r.path(name), text(which) + &stream).unwrap();
@@ -255,8 +317,18 @@ fn traffic_through_what_does_not_change_loses_nothing() {
     r.ctl("packet-generator enable-stream s");
     let sent = || {
         let all = r.ctl("show interface");
-        let pg1 = all.as_array().unwrap().iter().find(|i| i["name"] == "pg1").cloned();
-        pg1.and_then(|i| i["counters"]["tx_packets"].as_u64().or(i["tx_packets"].as_u64())).unwrap_or(0)
+        let pg1 = all
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|i| i["name"] == "pg1")
+            .cloned();
+        pg1.and_then(|i| {
+            i["counters"]["tx_packets"]
+                .as_u64()
+                .or(i["tx_packets"].as_u64())
+        })
+        .unwrap_or(0)
     };
     let end = Instant::now() + Duration::from_secs(60);
     let mut changes = 0;
@@ -265,6 +337,11 @@ fn traffic_through_what_does_not_change_loses_nothing() {
         assert!(ok, "{said}");
         changes += 1;
     }
-    assert_eq!(sent(), PACKETS, "after {changes} changes: {}", r.ctl("show errors"));
+    assert_eq!(
+        sent(),
+        PACKETS,
+        "after {changes} changes: {}",
+        r.ctl("show errors")
+    );
     assert!(changes > 3, "{changes} changes while packets flowed");
 }

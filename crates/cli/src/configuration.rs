@@ -115,7 +115,11 @@ fn ask(command: &ConfigurationCommand) -> Result<(), Failure> {
     use ConfigurationCommand as C;
     let (line, file, reach) = match command {
         C::Plan { file, reach } => (named("configuration plan", file), Some(file), reach),
-        C::Apply { file, comment, reach } => {
+        C::Apply {
+            file,
+            comment,
+            reach,
+        } => {
             let line = named("configuration apply", file) + &because(comment);
             (line, Some(file), reach)
         }
@@ -124,8 +128,16 @@ fn ask(command: &ConfigurationCommand) -> Result<(), Failure> {
             return send(&line, file.as_deref(), reach);
         }
         C::Dump { reach } => ("show configuration".to_owned(), None, reach),
-        C::Commit { file, confirm, comment, reach } => {
-            let mut line = file.as_ref().map_or_else(|| "configuration commit".to_owned(), |f| named("configuration commit", f));
+        C::Commit {
+            file,
+            confirm,
+            comment,
+            reach,
+        } => {
+            let mut line = file.as_ref().map_or_else(
+                || "configuration commit".to_owned(),
+                |f| named("configuration commit", f),
+            );
             if let Some(minutes) = confirm {
                 line += &format!(" confirm {minutes}");
             }
@@ -157,18 +169,25 @@ fn named(words: &str, file: &Path) -> String {
 }
 
 fn because(comment: &Option<String>) -> String {
-    comment.as_ref().map_or_else(String::new, |c| format!(" comment {}", quoted(c)))
+    comment
+        .as_ref()
+        .map_or_else(String::new, |c| format!(" comment {}", quoted(c)))
 }
 
 /// A word of a command in quotes; control characters become blanks.
 fn quoted(text: &str) -> String {
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let plain: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn send(line: &str, file: Option<&Path>, reach: &Reach) -> Result<(), Failure> {
     let input = match file {
-        Some(file) => Some(read(file).map_err(|e| Failure::Told(format!("{}: {e}", file.display())))?),
+        Some(file) => {
+            Some(read(file).map_err(|e| Failure::Told(format!("{}: {e}", file.display())))?)
+        }
         None => None,
     };
     let mut connection = Connection::open(&reach.socket)?;
@@ -180,16 +199,23 @@ fn read(file: &Path) -> io::Result<String> {
     let mut text = String::new();
     // One byte more than is allowed at the most, so that the router says that it is too much.
     if file == Path::new("-") {
-        io::stdin().lock().take(MAX_FILE + 1).read_to_string(&mut text)?;
+        io::stdin()
+            .lock()
+            .take(MAX_FILE + 1)
+            .read_to_string(&mut text)?;
     } else {
-        std::fs::File::open(file)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+        std::fs::File::open(file)?
+            .take(MAX_FILE + 1)
+            .read_to_string(&mut text)?;
     }
     Ok(text)
 }
 
 fn print(reply: WireReply, out: &mut dyn Write) -> Result<(), Failure> {
     if !reply.ok {
-        let why = reply.error.unwrap_or_else(|| "the command failed".to_owned());
+        let why = reply
+            .error
+            .unwrap_or_else(|| "the command failed".to_owned());
         return Err(Failure::Told(why));
     }
     match (reply.data, reply.text) {
@@ -207,8 +233,14 @@ mod tests {
 
     #[test]
     fn names_and_comments_are_one_word_each() {
-        assert_eq!(named("x", Path::new("a b\".yaml")), "x name \"a b\\\".yaml\"");
-        assert_eq!(because(&Some("two\nlines".into())), " comment \"two lines\"");
+        assert_eq!(
+            named("x", Path::new("a b\".yaml")),
+            "x name \"a b\\\".yaml\""
+        );
+        assert_eq!(
+            because(&Some("two\nlines".into())),
+            " comment \"two lines\""
+        );
         assert_eq!(because(&None), "");
         assert_eq!(difference("12").0, "configuration diff revision 12");
         assert_eq!(difference("r.yaml").1, Some(PathBuf::from("r.yaml")));

@@ -52,7 +52,6 @@ impl Model {
     pub fn get(&self, key: &str) -> Option<&Statement> {
         self.by_key.get(key)
     }
-
 }
 
 /// What becomes of a key.
@@ -96,7 +95,11 @@ impl<'m> Differ<'m> {
             (false, false) => Fate::Stays,
             (false, true) if new.change == Change::InPlace => Fate::Changes,
             // It can leave what goes before that goes, without a gap.
-            (true, true) if new.change == Change::InPlace && old.owner.is_none() && !self.any_moves(&new.parents) => {
+            (true, true)
+                if new.change == Change::InPlace
+                    && old.owner.is_none()
+                    && !self.any_moves(&new.parents) =>
+            {
                 Fate::Changes
             }
             _ => Fate::Moves,
@@ -116,9 +119,15 @@ impl<'m> Differ<'m> {
 
 /// Steps from `old` to `new`.
 pub fn diff(old: &Model, new: &Model) -> Vec<Step> {
-    let mut d = Differ { old, new, fates: BTreeMap::new() };
+    let mut d = Differ {
+        old,
+        new,
+        fates: BTreeMap::new(),
+    };
     for s in old.statements() {
-        if d.is_stuck(s) && let Some(owner) = &s.owner {
+        if d.is_stuck(s)
+            && let Some(owner) = &s.owner
+        {
             d.fates.insert(owner, Fate::Moves);
         }
     }
@@ -148,7 +157,10 @@ fn deletions<'m>(d: &mut Differ<'m>) -> Vec<Step> {
         if d.fate(&old.key) != Fate::Moves || old.unset.is_empty() {
             continue;
         }
-        let with_owner = old.owner.as_ref().is_some_and(|o| d.old.get(o).is_some() && d.fate(o) == Fate::Moves);
+        let with_owner = old
+            .owner
+            .as_ref()
+            .is_some_and(|o| d.old.get(o).is_some() && d.fate(o) == Fate::Moves);
         if !with_owner {
             steps.push(Step {
                 key: old.key.clone(),
@@ -174,7 +186,12 @@ fn creations<'m>(d: &mut Differ<'m>) -> Vec<Step> {
             }
             Fate::Moves => {
                 // The line that makes its owner says it too.
-                if new.inline && new.owner.as_ref().is_some_and(|o| d.new.get(o).is_some() && d.fate(o) == Fate::Moves) {
+                if new.inline
+                    && new
+                        .owner
+                        .as_ref()
+                        .is_some_and(|o| d.new.get(o).is_some() && d.fate(o) == Fate::Moves)
+                {
                     continue;
                 }
                 Step {
@@ -190,7 +207,11 @@ fn creations<'m>(d: &mut Differ<'m>) -> Vec<Step> {
 }
 
 fn change(new: &Statement) -> Step {
-    let line = if new.change_line.is_empty() { &new.set } else { &new.change_line };
+    let line = if new.change_line.is_empty() {
+        &new.set
+    } else {
+        &new.change_line
+    };
     Step {
         key: new.key.clone(),
         action: "change",
@@ -207,7 +228,10 @@ mod tests {
         Model::new(lines.iter().flat_map(|l| statements(l)))
     }
     fn steps(old: &[&str], new: &[&str]) -> Vec<String> {
-        diff(&model(old), &model(new)).into_iter().map(|s| s.line).collect()
+        diff(&model(old), &model(new))
+            .into_iter()
+            .map(|s| s.line)
+            .collect()
     }
 
     const A: &str = "create tap id 0";
@@ -216,13 +240,30 @@ mod tests {
 
     #[test]
     fn what_is_the_same_is_not_touched() {
-        let all = [A, "set interface mtu 1500 tap0", "set interface state tap0 up"];
+        let all = [
+            A,
+            "set interface mtu 1500 tap0",
+            "set interface state tap0 up",
+        ];
         assert!(steps(&all, &all).is_empty());
         assert_eq!(
-            steps(&all, &[A, "set interface mtu 1400 tap0", "set interface state tap0 up"]),
+            steps(
+                &all,
+                &[
+                    A,
+                    "set interface mtu 1400 tap0",
+                    "set interface state tap0 up"
+                ]
+            ),
             ["set interface mtu 1400 tap0"]
         );
-        assert_eq!(steps(&all, &[A]), ["set interface state tap0 down", "set interface mtu default tap0"]);
+        assert_eq!(
+            steps(&all, &[A]),
+            [
+                "set interface state tap0 down",
+                "set interface mtu default tap0"
+            ]
+        );
     }
 
     #[test]
@@ -246,7 +287,10 @@ mod tests {
         // The other way is there already: packets have no gap.
         assert_eq!(
             steps(&[A, B, route], &[B, other]),
-            ["ip route replace 10.9.0.0/16 via 10.0.1.2 tap1", "delete tap tap0"]
+            [
+                "ip route replace 10.9.0.0/16 via 10.0.1.2 tap1",
+                "delete tap tap0"
+            ]
         );
         // It has to be made first.
         assert_eq!(
@@ -294,6 +338,9 @@ mod tests {
     #[test]
     fn what_holds_anyhow_is_no_change() {
         assert!(steps(&[], &["sflow header-bytes 128"]).is_empty());
-        assert_eq!(steps(&["sflow header-bytes 192"], &[]), ["sflow header-bytes 128"]);
+        assert_eq!(
+            steps(&["sflow header-bytes 192"], &[]),
+            ["sflow header-bytes 128"]
+        );
     }
 }

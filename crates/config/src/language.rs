@@ -23,7 +23,13 @@ const FIXED: [&str; 8] = [
 pub struct Yaml;
 
 impl ConfigLanguage for Yaml {
-    fn plan(&self, running: &Value, text: &str, name: &str, at_start: bool) -> Result<ConfigPlan, String> {
+    fn plan(
+        &self,
+        running: &Value,
+        text: &str,
+        name: &str,
+        at_start: bool,
+    ) -> Result<ConfigPlan, String> {
         let (plan, base) = read(text, name)?;
         let mut made = ConfigPlan {
             notes: plan.notes.clone(),
@@ -32,26 +38,40 @@ impl ConfigLanguage for Yaml {
             ..ConfigPlan::default()
         };
         if at_start {
-            made.actions = plan.commands.iter().map(|l| at_the_start(l, name)).collect();
+            made.actions = plan
+                .commands
+                .iter()
+                .map(|l| at_the_start(l, name))
+                .collect();
             return Ok(made);
         }
         let places = places(&plan, name);
         let new = wanted(&plan);
         let (old, notes) = configured(running);
         made.notes.extend(notes);
-        let free = plan.commands.iter().filter(|l| statements(&l.line).is_empty()).count();
+        let free = plan
+            .commands
+            .iter()
+            .filter(|l| statements(&l.line).is_empty())
+            .count();
         if free > 0 {
-            made.notes.push(format!("{free} lines of `commands` are no configuration: they are given only at the start"));
+            made.notes.push(format!(
+                "{free} lines of `commands` are no configuration: they are given only at the start"
+            ));
         }
         let now = running.as_object();
         for section in FIXED {
             let was = now.and_then(|r| r.get(section));
             if made.base.get(section) != was {
-                made.notes.push(format!("`{section}` counts from the next start on"));
+                made.notes
+                    .push(format!("`{section}` counts from the next start on"));
             }
         }
         let new = with_given(&old, new, &plan.given);
-        made.actions = diff(&old, &new).into_iter().map(|s| action(s, &places)).collect();
+        made.actions = diff(&old, &new)
+            .into_iter()
+            .map(|s| action(s, &places))
+            .collect();
         Ok(made)
     }
 
@@ -87,7 +107,11 @@ fn at_the_start(line: &PlanLine, name: &str) -> ConfigAction {
 fn places(plan: &Plan, name: &str) -> BTreeMap<String, String> {
     let lines = plan.commands.iter();
     lines
-        .flat_map(|l| statements(&l.line).into_iter().map(|s| (s.key, l.origin(name))))
+        .flat_map(|l| {
+            statements(&l.line)
+                .into_iter()
+                .map(|s| (s.key, l.origin(name)))
+        })
         .collect()
 }
 
@@ -128,7 +152,9 @@ fn configured(running: &Value) -> (Model, Vec<String>) {
     let plan = translate::translate(&file, &mut report, &|_| Err("not read again".into()));
     // What a file may not say can be so all the same, made by hand: what is understood of it counts.
     let notes = report.finish("running").errors.into_iter().take(5);
-    let notes = notes.map(|e| format!("running {}: {}", e.field, e.message)).collect();
+    let notes = notes
+        .map(|e| format!("running {}: {}", e.field, e.message))
+        .collect();
     (wanted(&plan), notes)
 }
 
@@ -138,8 +164,14 @@ fn with_given(old: &Model, new: Model, given: &[String]) -> Model {
     let kept: Vec<Statement> = old
         .statements()
         .filter(|s| {
-            let made = s.key.strip_prefix("interface ").is_some_and(|n| stays(n) && !n.contains('.'));
-            let mac = s.key.strip_prefix("mac ").is_some_and(|n| stays(n) && s.inline);
+            let made = s
+                .key
+                .strip_prefix("interface ")
+                .is_some_and(|n| stays(n) && !n.contains('.'));
+            let mac = s
+                .key
+                .strip_prefix("mac ")
+                .is_some_and(|n| stays(n) && s.inline);
             (made || mac) && new.get(&s.key).is_none()
         })
         .cloned()

@@ -63,7 +63,11 @@ impl<'l> Words<'l> {
     }
     /// The word after `name`, from `at` on.
     fn after(&self, at: usize, name: &str) -> Option<&str> {
-        let mut pairs = self.tokens.iter().skip(at).zip(self.tokens.iter().skip(at + 1));
+        let mut pairs = self
+            .tokens
+            .iter()
+            .skip(at)
+            .zip(self.tokens.iter().skip(at + 1));
         pairs.find(|(n, _)| n.text == name).map(|(_, v)| &*v.text)
     }
     /// The line without `names` and the word behind each.
@@ -113,7 +117,10 @@ impl Statement {
         self
     }
     fn replaced(self) -> Statement {
-        Statement { change: Change::Replace, ..self }
+        Statement {
+            change: Change::Replace,
+            ..self
+        }
     }
 }
 
@@ -125,17 +132,32 @@ pub fn statements(line: &str) -> Vec<Statement> {
     let words = Words { line, tokens };
     type Reader = fn(&Words<'_>, &str) -> Option<Vec<Statement>>;
     let readers: [Reader; 5] = [created, settings, routing, telemetry, layer2];
-    readers.iter().find_map(|r| r(&words, line)).unwrap_or_default()
+    readers
+        .iter()
+        .find_map(|r| r(&words, line))
+        .unwrap_or_default()
 }
 
 /// Commands that make interfaces: words, the word before a name of one's own, the command that deletes.
 const MADE: &[(&str, &str, &str)] = &[
     ("create tap", "name", "delete tap"),
-    ("create host-interface", "interface-name", "delete host-interface name"),
+    (
+        "create host-interface",
+        "interface-name",
+        "delete host-interface name",
+    ),
     ("create interface af_xdp", "name", "delete interface af_xdp"),
     ("create interface memif", "name", "delete interface memif"),
-    ("create loopback interface", "name", "delete loopback interface"),
-    ("create packet-generator interface", "name", "delete packet-generator interface"),
+    (
+        "create loopback interface",
+        "name",
+        "delete loopback interface",
+    ),
+    (
+        "create packet-generator interface",
+        "name",
+        "delete packet-generator interface",
+    ),
     ("create pcap interface", "name", "delete pcap interface"),
 ];
 
@@ -161,9 +183,9 @@ fn created(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
         (Some(_), false) => {
             let text = w.without(at, &["hw-addr", "mac", "id", "instance"]);
             match *words {
-                "create packet-generator interface" => {
-                    text.split_once(' ').map_or(text.clone(), |(_, rest)| rest.into())
-                }
+                "create packet-generator interface" => text
+                    .split_once(' ')
+                    .map_or(text.clone(), |(_, rest)| rest.into()),
                 _ => text,
             }
         }
@@ -197,10 +219,22 @@ fn settings(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
         let at = at + usize::from(w.get(at) == "packet");
         let name = w.get(at + 1);
         let value = w.without(3, &[name]);
-        one(format!("mtu {name}"), &value, line, format!("set interface mtu default {name}")).of(name)
+        one(
+            format!("mtu {name}"),
+            &value,
+            line,
+            format!("set interface mtu default {name}"),
+        )
+        .of(name)
     } else if let Some(at) = w.starts("set interface promiscuous on") {
         let name = w.get(at);
-        one(format!("promiscuous {name}"), "on", line, format!("set interface promiscuous off {name}")).of(name)
+        one(
+            format!("promiscuous {name}"),
+            "on",
+            line,
+            format!("set interface promiscuous off {name}"),
+        )
+        .of(name)
     } else if let Some(at) = w.starts("set interface mac address") {
         return Some(vec![mac_address(w.get(at), w.get(at + 1), false)]);
     } else if let Some(at) = w.starts("set interface rx-placement") {
@@ -215,26 +249,46 @@ fn settings(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     } else if let Some(at) = w.starts("set interface mpls") {
         let name = w.get(at);
         let unset = format!("set interface mpls {name} disable");
-        one(format!("mpls {name}"), w.get(at + 1), line, unset).of(name).on("mpls table 0".into())
+        one(format!("mpls {name}"), w.get(at + 1), line, unset)
+            .of(name)
+            .on("mpls table 0".into())
     } else if let Some(at) = w.starts("enable ip6 interface") {
         let name = w.get(at);
-        one(format!("ip6 {name}"), "", line, format!("disable ip6 interface {name}")).of(name)
+        one(
+            format!("ip6 {name}"),
+            "",
+            line,
+            format!("disable ip6 interface {name}"),
+        )
+        .of(name)
     } else if let Some(at) = w.starts("set interface state") {
         let name = w.get(at);
         if w.get(at + 1) != "up" {
             return Some(Vec::new());
         }
-        one(format!("state {name}"), "up", line, format!("set interface state {name} down")).of(name)
+        one(
+            format!("state {name}"),
+            "up",
+            line,
+            format!("set interface state {name} down"),
+        )
+        .of(name)
     } else if let Some(at) = w.starts("set interface ip address") {
         address(w.get(at), w.get(at + 1), line)
     } else if let Some(at) = w.starts("set interface unnumbered") {
         let (name, lender) = (w.get(at), w.get(at + 2));
         let unset = format!("set interface unnumbered del {name}");
-        one(format!("unnumbered {name}"), lender, line, unset).of(name).on(interface(lender)).replaced()
+        one(format!("unnumbered {name}"), lender, line, unset)
+            .of(name)
+            .on(interface(lender))
+            .replaced()
     } else if let Some((at, ip)) = table_words(w) {
         let (name, table) = (w.get(at), w.get(at + 1));
         let unset = format!("set interface {ip} table {name} 0");
-        one(format!("{ip} table of {name}"), table, line, unset).of(name).on(format!("{ip} table {table}")).replaced()
+        one(format!("{ip} table of {name}"), table, line, unset)
+            .of(name)
+            .on(format!("{ip} table {table}"))
+            .replaced()
     } else {
         return None;
     };
@@ -260,18 +314,24 @@ fn routing(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     for words in ["ip table", "ip6 table", "mpls table"] {
         if let Some(at) = w.starts(&format!("{words} add")) {
             let n = w.get(at);
-            return Some(vec![one(format!("{words} {n}"), "", line, format!("{words} del {n}")).replaced()]);
+            return Some(vec![
+                one(format!("{words} {n}"), "", line, format!("{words} del {n}")).replaced(),
+            ]);
         }
     }
     if let Some(at) = w.starts("create memif socket id") {
         let id = w.get(at);
         let unset = format!("delete memif socket id {id}");
-        return Some(vec![one(format!("memif socket {id}"), w.rest(at + 1), line, unset).replaced()]);
+        return Some(vec![
+            one(format!("memif socket {id}"), w.rest(at + 1), line, unset).replaced(),
+        ]);
     }
     if let Some(at) = w.starts("ip neighbor").filter(|at| w.get(*at) != "del") {
         let (name, ip) = (w.get(at), w.get(at + 1));
         let unset = format!("ip neighbor del {name} {ip}");
-        return Some(vec![one(format!("neighbor {name} {ip}"), w.get(at + 2), line, unset).of(name)]);
+        return Some(vec![
+            one(format!("neighbor {name} {ip}"), w.get(at + 2), line, unset).of(name),
+        ]);
     }
     if let Some(at) = w.starts("mpls local-label add") {
         return Some(labels(w, at));
@@ -279,20 +339,30 @@ fn routing(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     if let Some(at) = w.starts("packet-generator new") {
         let text = w.get(at);
         let inner = tokenize(text).unwrap_or_default();
-        let inner = Words { line: text, tokens: inner };
+        let inner = Words {
+            line: text,
+            tokens: inner,
+        };
         let name = inner.after(0, "name").unwrap_or("").to_owned();
         let unset = format!("packet-generator delete {name}");
         let from = interface(inner.after(0, "interface").unwrap_or(""));
-        return Some(vec![one(format!("stream {name}"), text.trim(), line, unset).on(from).replaced()]);
+        return Some(vec![
+            one(format!("stream {name}"), text.trim(), line, unset)
+                .on(from)
+                .replaced(),
+        ]);
     }
     if let Some(at) = w.starts("packet-generator enable-stream") {
         let name = w.get(at);
         let unset = format!("packet-generator disable-stream {name}");
-        let mut on = one(format!("started stream {name}"), "", line, unset).on(format!("stream {name}"));
+        let mut on =
+            one(format!("started stream {name}"), "", line, unset).on(format!("stream {name}"));
         on.owner = Some(format!("stream {name}"));
         return Some(vec![on]);
     }
-    let at = w.starts("ip route add").or_else(|| w.starts("ip6 route add"))?;
+    let at = w
+        .starts("ip route add")
+        .or_else(|| w.starts("ip6 route add"))?;
     Some(vec![route(w, at, line)])
 }
 
@@ -306,7 +376,11 @@ fn ways(w: &Words<'_>, at: usize) -> (String, Vec<String>) {
             ways.push(way.join(" "));
             way.clear();
         }
-        let before = |n: usize| i.checked_sub(n).and_then(|i| words.get(i)).map_or("", |t| &*t.text);
+        let before = |n: usize| {
+            i.checked_sub(n)
+                .and_then(|i| words.get(i))
+                .map_or("", |t| &*t.text)
+        };
         let text = match &*t.text {
             "drop" if before(1) == "via" => "blackhole",
             "weight" if words.get(i + 1).is_some_and(|n| n.text == "1") => continue,
@@ -330,8 +404,18 @@ fn ways(w: &Words<'_>, at: usize) -> (String, Vec<String>) {
 
 /// Whether a word behind `via` or a next hop is the name of an interface.
 fn is_name(word: &str) -> bool {
-    const WORDS: [&str; 7] = ["weight", "out-labels", "pipe", "blackhole", "prohibit", "unreachable", "via"];
-    !WORDS.contains(&word) && !word.ends_with("-lookup-in-table") && word.parse::<std::net::IpAddr>().is_err()
+    const WORDS: [&str; 7] = [
+        "weight",
+        "out-labels",
+        "pipe",
+        "blackhole",
+        "prohibit",
+        "unreachable",
+        "via",
+    ];
+    !WORDS.contains(&word)
+        && !word.ends_with("-lookup-in-table")
+        && word.parse::<std::net::IpAddr>().is_err()
 }
 
 fn route(w: &Words<'_>, at: usize, line: &str) -> Statement {
@@ -347,7 +431,11 @@ fn route(w: &Words<'_>, at: usize, line: &str) -> Statement {
         parents.push(format!("{ip}{within}"));
     }
     let rest = w.rest(first);
-    let rest = if rest.starts_with("via ") { rest.to_owned() } else { format!("via {rest}") };
+    let rest = if rest.starts_with("via ") {
+        rest.to_owned()
+    } else {
+        format!("via {rest}")
+    };
     Statement {
         change_line: format!("ip route replace {prefix}{within} {rest}"),
         parents,
@@ -404,34 +492,64 @@ fn telemetry(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     if let Some((words, default)) = GLOBAL.iter().find(|(g, _)| w.starts(g).is_some()) {
         let at = w.starts(words)?;
         let value = normal(words, w.rest(at));
-        return Some(vec![one((*words).into(), &value, line, format!("{words} {default}"))]);
+        return Some(vec![one(
+            (*words).into(),
+            &value,
+            line,
+            format!("{words} {default}"),
+        )]);
     }
     if let Some(at) = w.starts("sflow records") {
         let kind = w.get(at);
-        let known = parshall_agent::RecordKind::ALL.iter().find(|k| k.name() == kind)?;
+        let known = parshall_agent::RecordKind::ALL
+            .iter()
+            .find(|k| k.name() == kind)?;
         let default = if known.is_default() { "on" } else { "off" };
         let unset = format!("sflow records {kind} {default}");
-        return Some(vec![one(format!("sflow records {kind}"), w.get(at + 1), line, unset)]);
+        return Some(vec![one(
+            format!("sflow records {kind}"),
+            w.get(at + 1),
+            line,
+            unset,
+        )]);
     }
     if let Some(at) = w.starts("sflow enable") {
         let name = w.get(at);
         return Some(vec![
-            one(format!("sflow {name}"), &sampling(w, at + 1), line, format!("sflow disable {name}")).of(name),
+            one(
+                format!("sflow {name}"),
+                &sampling(w, at + 1),
+                line,
+                format!("sflow disable {name}"),
+            )
+            .of(name),
         ]);
     }
     if let Some(at) = w.starts("sflow collector add") {
         let who = w.rest(at);
-        return Some(vec![one(format!("collector {who}"), "", line, format!("sflow collector del {who}"))]);
+        return Some(vec![one(
+            format!("collector {who}"),
+            "",
+            line,
+            format!("sflow collector del {who}"),
+        )]);
     }
     let at = w.starts("bgp feed").filter(|at| w.get(*at) != "del")?;
     let feed = w.rest(at);
-    Some(vec![one(format!("bgp feed {feed}"), "", line, format!("bgp feed del {feed}"))])
+    Some(vec![one(
+        format!("bgp feed {feed}"),
+        "",
+        line,
+        format!("bgp feed del {feed}"),
+    )])
 }
 
 /// How an interface is sampled, in one order and with what holds anyhow.
 fn sampling(w: &Words<'_>, at: usize) -> String {
     let of = |name: &str| w.after(at, name);
-    let max: u64 = of("max-rate").and_then(|n| n.parse().ok()).unwrap_or(parshall_sample::MAX_RATE.into());
+    let max: u64 = of("max-rate")
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(parshall_sample::MAX_RATE.into());
     let bounds = of("adaptive").map(|target| {
         let min = of("min-rate").map_or_else(|| max.min(100).to_string(), str::to_owned);
         format!("adaptive {target} {min} {max}")
@@ -453,48 +571,98 @@ fn normal(words: &str, value: &str) -> String {
 fn layer2(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     let statement = if let Some(at) = w.starts("set interface l2 xconnect") {
         let (name, peer) = (w.get(at), w.get(at + 1));
-        one(format!("l2 {name}"), &format!("xconnect {peer}"), line, format!("set interface l3 {name}"))
-            .of(name)
-            .on(interface(peer))
-            .replaced()
+        one(
+            format!("l2 {name}"),
+            &format!("xconnect {peer}"),
+            line,
+            format!("set interface l3 {name}"),
+        )
+        .of(name)
+        .on(interface(peer))
+        .replaced()
     } else if let Some(at) = w.starts("set interface l2 bridge") {
         let (name, bridge) = (w.get(at), w.get(at + 1));
-        one(format!("l2 {name}"), &format!("bridge {}", w.rest(at + 1)), line, format!("set interface l3 {name}"))
-            .of(name)
-            .on(format!("bridge-domain {bridge}"))
-            .replaced()
+        one(
+            format!("l2 {name}"),
+            &format!("bridge {}", w.rest(at + 1)),
+            line,
+            format!("set interface l3 {name}"),
+        )
+        .of(name)
+        .on(format!("bridge-domain {bridge}"))
+        .replaced()
     } else if let Some(at) = w.starts("set interface l2 tag-rewrite") {
         let name = w.get(at);
         let unset = format!("set interface l2 tag-rewrite {name} disable");
-        one(format!("tag-rewrite {name}"), w.rest(at + 1), line, unset).of(name).on(format!("l2 {name}"))
+        one(format!("tag-rewrite {name}"), w.rest(at + 1), line, unset)
+            .of(name)
+            .on(format!("l2 {name}"))
     } else if let Some(at) = w.starts("create bridge-domain") {
         let id = w.get(at);
-        one(format!("bridge-domain {id}"), w.rest(at + 1), line, format!("create bridge-domain {id} del")).replaced()
+        one(
+            format!("bridge-domain {id}"),
+            w.rest(at + 1),
+            line,
+            format!("create bridge-domain {id} del"),
+        )
+        .replaced()
     } else if let Some(at) = w.starts("create bond") {
         let name = format!("BondEthernet{}", w.after(at, "id")?);
-        let bond = one(interface(&name), &w.without(at, &["hw-addr"]), line, format!("delete bond {name}")).replaced();
+        let bond = one(
+            interface(&name),
+            &w.without(at, &["hw-addr"]),
+            line,
+            format!("delete bond {name}"),
+        )
+        .replaced();
         let mac = w.after(at, "hw-addr").map(|m| mac_address(&name, m, true));
         return Some([bond].into_iter().chain(mac).collect());
     } else if let Some(at) = w.starts("bond add") {
         let (bond, name) = (w.get(at), w.get(at + 1));
-        one(format!("bond member {name}"), bond, line, format!("bond del {name}"))
-            .on(interface(name))
-            .on(interface(bond))
-            .replaced()
-    } else if let Some(at) = w.starts("create sub").or_else(|| w.starts("create sub-interfaces")) {
+        one(
+            format!("bond member {name}"),
+            bond,
+            line,
+            format!("bond del {name}"),
+        )
+        .on(interface(name))
+        .on(interface(bond))
+        .replaced()
+    } else if let Some(at) = w
+        .starts("create sub")
+        .or_else(|| w.starts("create sub-interfaces"))
+    {
         let (parent, id) = (w.get(at), w.get(at + 1));
         let name = format!("{parent}.{id}");
-        one(interface(&name), w.rest(at + 2), line, format!("delete sub-interface {name}"))
-            .on(interface(parent))
-            .replaced()
+        one(
+            interface(&name),
+            w.rest(at + 2),
+            line,
+            format!("delete sub-interface {name}"),
+        )
+        .on(interface(parent))
+        .replaced()
     } else if let Some(at) = w.starts("create vxlan tunnel") {
         let of = |name| w.after(at, name).unwrap_or("");
         let (n, src, dst, vni) = (of("instance"), of("src"), of("dst"), of("vni"));
         let unset = format!("create vxlan tunnel instance {n} src {src} dst {dst} vni {vni} del");
-        one(interface(&format!("vxlan_tunnel{n}")), w.rest(at), line, unset).replaced()
+        one(
+            interface(&format!("vxlan_tunnel{n}")),
+            w.rest(at),
+            line,
+            unset,
+        )
+        .replaced()
     } else if let Some(at) = w.starts("lcp create") {
         let name = w.get(at);
-        one(format!("lcp {name}"), w.rest(at + 1), line, format!("lcp delete {name}")).on(interface(name)).replaced()
+        one(
+            format!("lcp {name}"),
+            w.rest(at + 1),
+            line,
+            format!("lcp delete {name}"),
+        )
+        .on(interface(name))
+        .replaced()
     } else {
         return None;
     };

@@ -79,7 +79,8 @@ fn flow(value: &Value) -> String {
 /// A text bare where nobody can take it for something else, else in quotes, as JSON has them.
 fn text(s: &str) -> String {
     let name = s.starts_with(|c: char| c.is_ascii_alphabetic())
-        && s.chars().all(|c| c.is_ascii_alphanumeric() || "_.-/".contains(c))
+        && s.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_.-/".contains(c))
         && !KEYWORDS.contains(&s.to_ascii_lowercase().as_str());
     let address = s.split_once('/').map_or(s, |(a, _)| a);
     let address = s.chars().all(|c| c.is_ascii_digit() || "./".contains(c))

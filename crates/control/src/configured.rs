@@ -85,7 +85,12 @@ impl Router {
         let streams = self.stream_texts.iter().map(|(name, s)| {
             let mut r = Section::default();
             r.put("name", name.as_str());
-            r.put("interface", self.streams.get(name).map_or_else(String::new, |i| self.interfaces.name(*i)));
+            r.put(
+                "interface",
+                self.streams
+                    .get(name)
+                    .map_or_else(String::new, |i| self.interfaces.name(*i)),
+            );
             r.put("definition", s.text.as_str());
             if !s.enabled {
                 r.put("enabled", false);
@@ -173,9 +178,7 @@ impl Router {
             .filter_map(|(k, n)| Some((self.interfaces.name(k.if_index), k.ip, n.mac?)))
             .collect();
         list.sort();
-        let one = |(interface, address, mac)| {
-            json!({"interface": interface, "address": address, "mac": crate::text::mac(mac)})
-        };
+        let one = |(interface, address, mac)| json!({"interface": interface, "address": address, "mac": crate::text::mac(mac)});
         list.into_iter().map(one).collect()
     }
 
@@ -183,9 +186,7 @@ impl Router {
         let mut list = Vec::new();
         for (&(_, table), routes) in self.rib.tables() {
             for (net, route) in routes.routes() {
-                let Some(paths) = route
-                    .source(Source::Static)
-                    .and_then(|l| self.rib.list(l))
+                let Some(paths) = route.source(Source::Static).and_then(|l| self.rib.list(l))
                 else {
                     continue;
                 };
@@ -253,7 +254,12 @@ impl Router {
             r.put("label", label);
             r.put("stack", if eos { "eos" } else { "non-eos" });
             match paths.paths() {
-                [Path { via: Via::Lookup { family, table }, .. }] => {
+                [
+                    Path {
+                        via: Via::Lookup { family, table },
+                        ..
+                    },
+                ] => {
                     let word = match family {
                         Family::Ip4 => "ip4",
                         Family::Ip6 => "ip6",
@@ -261,7 +267,12 @@ impl Router {
                     r.put("pop", word);
                     r.unless("table", (*table).into(), 0);
                 }
-                [Path { via: Via::LookupMpls, .. }] => r.put("pop", "mpls"),
+                [
+                    Path {
+                        via: Via::LookupMpls,
+                        ..
+                    },
+                ] => r.put("pop", "mpls"),
                 paths => self.ways(&mut r, paths),
             }
             list.push(Value::Object(r.0));
@@ -299,8 +310,16 @@ impl Router {
             r.put("ifindex", "linux");
         }
         r.unless("header-bytes", s.header_bytes.into(), 128);
-        r.unless("polling-interval", c.polling_interval.into(), d.polling_interval.into());
-        r.unless("host-interval", c.host_interval.into(), d.host_interval.into());
+        r.unless(
+            "polling-interval",
+            c.polling_interval.into(),
+            d.polling_interval.into(),
+        );
+        r.unless(
+            "host-interval",
+            c.host_interval.into(),
+            d.host_interval.into(),
+        );
         r.unless("max-datagram", c.max_datagram.into(), d.max_datagram.into());
         r.unless("drop-limit", c.drop_limit.into(), 0);
         r.list("collectors", c.collectors.iter().map(collector).collect());
@@ -354,14 +373,23 @@ fn device(r: &mut Section, spec: &DeviceSpec, i: &Interface) {
     }
     match &spec.kind {
         DeviceKind::Pg | DeviceKind::Loopback | DeviceKind::Virtual(_) => {}
-        DeviceKind::Pcap { rx, tx, looping, speed } => {
+        DeviceKind::Pcap {
+            rx,
+            tx,
+            looping,
+            speed,
+        } => {
             r.some("receive", rx.as_ref().map(|p| p.display().to_string()));
             r.some("transmit", tx.as_ref().map(|p| p.display().to_string()));
             r.on("loop", *looping);
             r.some("speed", *speed);
         }
         DeviceKind::Tap(t) => tap(r, t),
-        DeviceKind::AfPacket { host_if, host_ns, queues } => {
+        DeviceKind::AfPacket {
+            host_if,
+            host_ns,
+            queues,
+        } => {
             r.put("host-interface", host_if.as_str());
             r.some("namespace", host_ns.as_deref());
             r.unless("queues", *queues as u64, 0);
@@ -374,8 +402,18 @@ fn device(r: &mut Section, spec: &DeviceSpec, i: &Interface) {
 /// The frames of a sub-interface; what numbers alone do not say in the words of the command.
 fn encapsulation(takes: &VlanMatch) -> Value {
     let words = |text: &str| json!({ "match": text });
-    let VlanMatch::Tagged { dot1ad, outer, inner, exact } = *takes else {
-        return words(if *takes == VlanMatch::Default { "default" } else { "untagged" });
+    let VlanMatch::Tagged {
+        dot1ad,
+        outer,
+        inner,
+        exact,
+    } = *takes
+    else {
+        return words(if *takes == VlanMatch::Default {
+            "default"
+        } else {
+            "untagged"
+        });
     };
     let kind = if dot1ad { "dot1ad" } else { "dot1q" };
     let shown = |v: VlanId| match v {
@@ -411,7 +449,10 @@ fn tap(r: &mut Section, t: &TapSpec) {
     r.some("host-mtu", t.host_mtu);
     let prefixes = t.host_addrs.iter().map(|(a, l)| format!("{a}/{l}").into());
     r.list("host-addresses", prefixes.collect());
-    let gateways = t.host_gateways.iter().map(|a: &IpAddr| a.to_string().into());
+    let gateways = t
+        .host_gateways
+        .iter()
+        .map(|a: &IpAddr| a.to_string().into());
     r.list("host-gateways", gateways.collect());
     r.unless("queues", t.queues as u64, 0);
 }
@@ -424,7 +465,11 @@ fn memif(r: &mut Section, m: &MemifSpec) {
         r.put("role", "slave");
     }
     r.unless("ring-size", m.ring_size.into(), usual.ring_size.into());
-    r.unless("buffer-size", m.buffer_size.into(), usual.buffer_size.into());
+    r.unless(
+        "buffer-size",
+        m.buffer_size.into(),
+        usual.buffer_size.into(),
+    );
     r.unless("queues", m.rx_queues as u64, usual.rx_queues as u64);
     r.unless("tx-queues", m.tx_queues as u64, usual.tx_queues as u64);
     r.some("secret", m.secret.as_deref());
@@ -459,7 +504,11 @@ fn sampled(port: &SflowPort) -> Value {
     }
     r.some("direction", port.direction.map(|d| d.word()));
     r.some("header-bytes", port.header_bytes);
-    if r.0.is_empty() { true.into() } else { r.0.into() }
+    if r.0.is_empty() {
+        true.into()
+    } else {
+        r.0.into()
+    }
 }
 
 fn election(e: &Election) -> Value {

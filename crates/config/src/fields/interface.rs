@@ -448,16 +448,36 @@ const SUB_INTERFACE: Section = Section {
             Words("whether it has an IPv6 address"),
             "Speak IPv6 with a link-local address alone.",
         ),
-        field("table", TABLE_NUMBER, Value("0"), "Forwarding table of what it receives."),
+        field(
+            "table",
+            TABLE_NUMBER,
+            Value("0"),
+            "Forwarding table of what it receives.",
+        ),
         field(
             "ip6-table",
             TABLE_NUMBER,
             Words("`table`, where that is one for IPv6"),
             "Forwarding table of the IPv6 packets it receives.",
         ),
-        field("mpls", Kind::Bool, Value("false"), "Take and send labelled packets."),
-        field("unnumbered", Kind::Interface, None, "Borrow the addresses of this interface."),
-        field("l2xc", Kind::Interface, None, "Hand every frame it receives to this interface."),
+        field(
+            "mpls",
+            Kind::Bool,
+            Value("false"),
+            "Take and send labelled packets.",
+        ),
+        field(
+            "unnumbered",
+            Kind::Interface,
+            None,
+            "Borrow the addresses of this interface.",
+        ),
+        field(
+            "l2xc",
+            Kind::Interface,
+            None,
+            "Hand every frame it receives to this interface.",
+        ),
         field(
             "xconnect",
             Kind::Interface,
@@ -476,7 +496,12 @@ const SUB_INTERFACE: Section = Section {
             Value("false"),
             "Sample its packets.",
         ),
-        field("lcp", LCP, None, "Name of its twin in Linux; its parent needs one too."),
+        field(
+            "lcp",
+            LCP,
+            None,
+            "Name of its twin in Linux; its parent needs one too.",
+        ),
     ],
 };
 

@@ -12,7 +12,10 @@ const INTERFACE_LIST: Kind = Kind::List {
     max: MANY,
 };
 
-const RING: Kind = Kind::Uint { min: 8, max: 32_768 };
+const RING: Kind = Kind::Uint {
+    min: 8,
+    max: 32_768,
+};
 
 const LINUX_NAME: Kind = Kind::Name {
     what: "the name of a Linux interface",
@@ -37,7 +40,12 @@ pub(super) const BOND: Section = Section {
             Words("`l34` with `lacp` and `xor`"),
             "Headers that choose the member.",
         ),
-        field("mac", Kind::Mac, Words("its first member's"), "Its MAC address."),
+        field(
+            "mac",
+            Kind::Mac,
+            Words("its first member's"),
+            "Its MAC address.",
+        ),
     ],
 };
 
@@ -48,14 +56,27 @@ pub(super) const BRIDGE: Section = Section {
         field("description", DESCRIPTION, None, "A note for people."),
         field(
             "mtu",
-            Kind::Uint { min: 128, max: 9216 },
+            Kind::Uint {
+                min: 128,
+                max: 9216,
+            },
             Value("1500"),
             "What the MTU of its members has to be.",
         )
         .unit("bytes"),
-        field("bvi", Kind::Interface, None, "Loopback that is its routed port."),
+        field(
+            "bvi",
+            Kind::Interface,
+            None,
+            "Loopback that is its routed port.",
+        ),
         field("interfaces", INTERFACE_LIST, None, "Its members."),
-        field("settings", Kind::Record(&SETTINGS), None, "How it forwards."),
+        field(
+            "settings",
+            Kind::Record(&SETTINGS),
+            None,
+            "How it forwards.",
+        ),
     ],
 };
 
@@ -64,16 +85,36 @@ const SETTINGS: Section = Section {
     help: "",
     fields: &[
         field("learn", Kind::Bool, Value("true"), "Learn MAC addresses."),
-        field("unicast-flood", Kind::Bool, Value("true"), "Flood broadcast and multicast frames."),
+        field(
+            "unicast-flood",
+            Kind::Bool,
+            Value("true"),
+            "Flood broadcast and multicast frames.",
+        ),
         field(
             "unknown-unicast-flood",
             Kind::Bool,
             Value("true"),
             "Flood frames for MAC addresses that are not known.",
         ),
-        field("unicast-forward", Kind::Bool, Value("true"), "Forward frames for known MAC addresses."),
-        field("arp-termination", Kind::Bool, Value("false"), "Answer ARP requests itself."),
-        field("arp-unicast-forward", Kind::Bool, Value("false"), "Forward ARP requests to the one asked for."),
+        field(
+            "unicast-forward",
+            Kind::Bool,
+            Value("true"),
+            "Forward frames for known MAC addresses.",
+        ),
+        field(
+            "arp-termination",
+            Kind::Bool,
+            Value("false"),
+            "Answer ARP requests itself.",
+        ),
+        field(
+            "arp-unicast-forward",
+            Kind::Bool,
+            Value("false"),
+            "Forward ARP requests to the one asked for.",
+        ),
         field(
             "mac-age-minutes",
             Kind::Uint { min: 0, max: 255 },
@@ -90,8 +131,21 @@ pub(super) const VXLAN: Section = Section {
     fields: &[
         field("description", DESCRIPTION, None, "A note for people."),
         field("local", Kind::Address, Required, "Its own address."),
-        field("remote", Kind::Address, Required, "Address of the other end."),
-        field("vni", Kind::Uint { min: 1, max: 16_777_215 }, Required, "Network identifier."),
+        field(
+            "remote",
+            Kind::Address,
+            Required,
+            "Address of the other end.",
+        ),
+        field(
+            "vni",
+            Kind::Uint {
+                min: 1,
+                max: 16_777_215,
+            },
+            Required,
+            "Network identifier.",
+        ),
     ],
 };
 
@@ -101,7 +155,13 @@ pub(super) const TAP: Section = Section {
     fields: &[
         field("description", DESCRIPTION, None, "A note for people."),
         field("host", Kind::Record(&TAP_HOST), Required, "Its Linux side."),
-        field("rx-ring-size", RING, Value("256"), "Packets, a power of two; taken, and the kernel's size used.").unit("packets"),
+        field(
+            "rx-ring-size",
+            RING,
+            Value("256"),
+            "Packets, a power of two; taken, and the kernel's size used.",
+        )
+        .unit("packets"),
         field("tx-ring-size", RING, Value("256"), "Likewise.").unit("packets"),
     ],
 };
@@ -111,12 +171,41 @@ const TAP_HOST: Section = Section {
     help: "",
     fields: &[
         field("name", LINUX_NAME, Required, "Its name."),
-        field("mac", Kind::Mac, Words("the kernel's choice"), "Its MAC address."),
-        field("mtu", Kind::Uint { min: 128, max: 9216 }, Value("1500"), "Its MTU.").unit("bytes"),
+        field(
+            "mac",
+            Kind::Mac,
+            Words("the kernel's choice"),
+            "Its MAC address.",
+        ),
+        field(
+            "mtu",
+            Kind::Uint {
+                min: 128,
+                max: 9216,
+            },
+            Value("1500"),
+            "Its MTU.",
+        )
+        .unit("bytes"),
         field("bridge", LINUX_NAME, None, "Linux bridge to put it into."),
-        field("bridge-create", Kind::Bool, Value("false"), "Make that bridge where it is not there."),
-        field("namespace", Kind::Namespace, Words("the router's own"), "Network namespace that it is in."),
-        field("namespace-create", Kind::Bool, Value("false"), "Make that namespace where it is not there."),
+        field(
+            "bridge-create",
+            Kind::Bool,
+            Value("false"),
+            "Make that bridge where it is not there.",
+        ),
+        field(
+            "namespace",
+            Kind::Namespace,
+            Words("the router's own"),
+            "Network namespace that it is in.",
+        ),
+        field(
+            "namespace-create",
+            Kind::Bool,
+            Value("false"),
+            "Make that namespace where it is not there.",
+        ),
     ],
 };
 
@@ -127,7 +216,10 @@ pub(super) const PREFIX_LIST: Section = Section {
         field("description", DESCRIPTION, None, "A note for people."),
         field(
             "members",
-            Kind::List { of: &Kind::Text, max: MANY },
+            Kind::List {
+                of: &Kind::Text,
+                max: MANY,
+            },
             Required,
             "Addresses and networks.",
         ),
@@ -141,7 +233,10 @@ pub(super) const ACL: Section = Section {
         field("description", DESCRIPTION, None, "A note for people."),
         field(
             "terms",
-            Kind::List { of: &Kind::Record(&TERM), max: 100 },
+            Kind::List {
+                of: &Kind::Record(&TERM),
+                max: 100,
+            },
             Required,
             "Its terms; the first that fits decides.",
         ),
@@ -159,11 +254,31 @@ const TERM: Section = Section {
             Required,
             "What becomes of packets that fit.",
         ),
-        field("family", Kind::Choice(&["ipv4", "ipv6", "any"]), Value("any"), "IP versions."),
-        field("source", Kind::Text, Words("any"), "Address, network or prefix list of senders."),
-        field("destination", Kind::Text, Words("any"), "Address, network or prefix list of receivers."),
+        field(
+            "family",
+            Kind::Choice(&["ipv4", "ipv6", "any"]),
+            Value("any"),
+            "IP versions.",
+        ),
+        field(
+            "source",
+            Kind::Text,
+            Words("any"),
+            "Address, network or prefix list of senders.",
+        ),
+        field(
+            "destination",
+            Kind::Text,
+            Words("any"),
+            "Address, network or prefix list of receivers.",
+        ),
         field("protocol", Kind::Text, Words("any"), "Its number or name."),
-        field("source-port", Kind::Text, Words("any"), "Port, range `10-20`, `-20`, `10-`, or name."),
+        field(
+            "source-port",
+            Kind::Text,
+            Words("any"),
+            "Port, range `10-20`, `-20`, `10-`, or name.",
+        ),
         field("destination-port", Kind::Text, Words("any"), "Likewise."),
         field("icmp-type", Kind::Text, Words("any"), "Type or range."),
         field("icmp-code", Kind::Text, Words("any"), "Code or range."),

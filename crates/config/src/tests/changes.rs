@@ -70,7 +70,10 @@ impl Random {
         };
         let mut file = Map::new();
         r.tables = [10, 20].into_iter().filter(|_| r.dice.often(5)).collect();
-        file.insert("tables".into(), r.tables.iter().map(|id| json!({ "id": id })).collect());
+        file.insert(
+            "tables".into(),
+            r.tables.iter().map(|id| json!({ "id": id })).collect(),
+        );
         file.insert("interfaces".into(), r.interfaces().into());
         file.insert("routes".into(), r.routes().into());
         file.insert("neighbors".into(), r.neighbors().into());
@@ -116,7 +119,12 @@ impl Random {
         all
     }
 
-    fn interface(&mut self, name: &str, kind: Option<&str>, subnets: &mut Vec<u64>) -> Map<String, Value> {
+    fn interface(
+        &mut self,
+        name: &str,
+        kind: Option<&str>,
+        subnets: &mut Vec<u64>,
+    ) -> Map<String, Value> {
         let d = &mut self.dice;
         let mut i = Map::new();
         let mut put = |name: &str, value: Value| _ = i.insert(name.into(), value);
@@ -124,7 +132,10 @@ impl Random {
             put("type", kind.into());
         }
         if d.often(3) {
-            put("mac", format!("02:fe:00:00:00:{:02x}", d.below(3) + 16).into());
+            put(
+                "mac",
+                format!("02:fe:00:00:00:{:02x}", d.below(3) + 16).into(),
+            );
         }
         if d.often(4) {
             put("mtu", json!(*d.one(&[1400, 1500, 2000])));
@@ -142,7 +153,11 @@ impl Random {
             put("rx-mode", "polling".into());
         }
         if d.often(3) {
-            let how = [json!(true), json!({"sampling-rate": 100}), json!({"adaptive": 50, "direction": "both"})];
+            let how = [
+                json!(true),
+                json!({"sampling-rate": 100}),
+                json!({"adaptive": 50, "direction": "both"}),
+            ];
             put("sflow", d.one(&how).clone());
         }
         if d.often(2) {
@@ -175,7 +190,12 @@ impl Random {
 
     /// Somewhere a packet of table `table` can go.
     fn way(&mut self, table: u64) -> Option<Value> {
-        let routed: Vec<_> = self.routed.iter().filter(|r| r.2 == table).cloned().collect();
+        let routed: Vec<_> = self
+            .routed
+            .iter()
+            .filter(|r| r.2 == table)
+            .cloned()
+            .collect();
         let d = &mut self.dice;
         if routed.is_empty() {
             return None;
@@ -202,8 +222,12 @@ impl Random {
             tables.push(0);
             let table = *self.dice.one(&tables);
             let mut route = match (self.dice.below(6), self.way(table), self.way(table)) {
-                (0, ..) => json!({"action": *self.dice.one(&["blackhole", "prohibit", "unreachable"])}),
-                (1, ..) if !self.tables.is_empty() && table == 0 => json!({"lookup-table": self.tables[0]}),
+                (0, ..) => {
+                    json!({"action": *self.dice.one(&["blackhole", "prohibit", "unreachable"])})
+                }
+                (1, ..) if !self.tables.is_empty() && table == 0 => {
+                    json!({"lookup-table": self.tables[0]})
+                }
                 (2 | 3, Some(mut a), Some(mut b)) if a["via"] != b["via"] => {
                     (a["weight"], b["weight"]) = (json!(1 + self.dice.below(2)), json!(2));
                     json!({ "paths": [a, b] })
@@ -225,7 +249,9 @@ impl Random {
         for (name, subnet, _) in self.routed.clone() {
             if self.dice.often(3) {
                 let mac = format!("02:aa:00:00:00:{:02x}", self.dice.below(2));
-                all.push(json!({"interface": name, "address": format!("10.{subnet}.0.10"), "mac": mac}));
+                all.push(
+                    json!({"interface": name, "address": format!("10.{subnet}.0.10"), "mac": mac}),
+                );
             }
         }
         all
@@ -270,7 +296,10 @@ impl Random {
             put("agent-address", "192.0.2.9".into());
         }
         if d.often(3) {
-            put("records", json!({"timestamp": d.often(5), "switch": d.often(5)}));
+            put(
+                "records",
+                json!({"timestamp": d.often(5), "switch": d.often(5)}),
+            );
         }
         if d.often(2) {
             put("drop-limit", json!(*d.one(&[0, 50])));
@@ -310,7 +339,9 @@ fn started(text: &str) -> Result<Router, String> {
 /// The configuration with lists in one order: that of paths, addresses and collectors does not matter, that of labels does.
 fn canonical(value: Value) -> Value {
     match value {
-        Value::Object(map) => Value::Object(map.into_iter().map(|(k, v)| (k, canonical(v))).collect()),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(k, v)| (k, canonical(v))).collect())
+        }
         Value::Array(items) => {
             let mut items: Vec<Value> = items.into_iter().map(canonical).collect();
             if items.iter().any(|i| !i.is_number()) {
@@ -327,7 +358,9 @@ fn state(r: &Router) -> Value {
 }
 
 fn lines(r: &Router, text: &str) -> Vec<String> {
-    let plan = r.plan_configuration(text, "b.yaml").unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let plan = r
+        .plan_configuration(text, "b.yaml")
+        .unwrap_or_else(|e| panic!("{e}\n{text}"));
     plan.actions.into_iter().map(|a| a.command).collect()
 }
 
@@ -339,17 +372,33 @@ fn pair(seed: u64) -> bool {
         return false;
     };
     let (first, second) = (state(&r), state(&want));
-    let told = |r: &Router, what: &str| format!("pair {seed}: {what}\nA:\n{a}\nB:\n{b}\nthere:\n{}", r.configuration_text().unwrap());
+    let told = |r: &Router, what: &str| {
+        format!(
+            "pair {seed}: {what}\nA:\n{a}\nB:\n{b}\nthere:\n{}",
+            r.configuration_text().unwrap()
+        )
+    };
     assert_eq!(lines(&r, &a), [""; 0], "{}", told(&r, "A is there"));
     let written = r.configuration_text().unwrap();
-    assert_eq!(lines(&r, &written), [""; 0], "{}", told(&r, "what is written reads back"));
+    assert_eq!(
+        lines(&r, &written),
+        [""; 0],
+        "{}",
+        told(&r, "what is written reads back")
+    );
     fails_half_way(&mut r, &b, seed);
     same(&state(&r), &first, || told(&r, "a change that failed"));
     let plan = r.plan_configuration(&b, "b.yaml").unwrap();
     if let Err(e) = r.apply_configuration((&b, "b.yaml"), "", None) {
-        panic!("{}: {e}\nplan:\n{:#?}", told(&r, "B is refused"), plan.lines());
+        panic!(
+            "{}: {e}\nplan:\n{:#?}",
+            told(&r, "B is refused"),
+            plan.lines()
+        );
     }
-    same(&state(&r), &second, || format!("{}\nplan: {:#?}", told(&r, "B is not there"), plan.lines()));
+    same(&state(&r), &second, || {
+        format!("{}\nplan: {:#?}", told(&r, "B is not there"), plan.lines())
+    });
     assert_eq!(lines(&r, &b), [""; 0], "{}", told(&r, "B is there"));
     true
 }
@@ -357,7 +406,11 @@ fn pair(seed: u64) -> bool {
 fn same(there: &Value, want: &Value, told: impl Fn() -> String) {
     if there != want {
         let text = |v| serde_json::to_string_pretty(v).expect("plain data");
-        panic!("{}\n{}", told(), parshall_control::revision::lines::diff(&text(want), &text(there)));
+        panic!(
+            "{}\n{}",
+            told(),
+            parshall_control::revision::lines::diff(&text(want), &text(there))
+        );
     }
 }
 
@@ -371,7 +424,10 @@ fn fails_half_way(r: &mut Router, text: &str, seed: u64) {
 
 #[test]
 fn what_is_applied_is_what_is_there() {
-    let pairs = std::env::var("PARSHALL_PAIRS").ok().and_then(|n| n.parse().ok()).unwrap_or(PAIRS);
+    let pairs = std::env::var("PARSHALL_PAIRS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(PAIRS);
     let good = (0..pairs).filter(|seed| pair(*seed)).count() as u64;
     // A few random files have something that cannot be; most must be good or nothing was tried.
     assert!(good * 10 >= pairs * 7, "{good} of {pairs} pairs were good");

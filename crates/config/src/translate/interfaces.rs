@@ -91,7 +91,11 @@ impl<'f> Builder<'f, '_> {
     /// Finds out what each interface is.
     pub(super) fn identify_interfaces(&mut self, engine: &EngineSettings) {
         let file = self.file;
-        let all: Vec<&Record> = file.interfaces().iter().chain(file.named("loopbacks")).collect();
+        let all: Vec<&Record> = file
+            .interfaces()
+            .iter()
+            .chain(file.named("loopbacks"))
+            .collect();
         if all.len() >= engine.interfaces {
             let message = format!(
                 "{} interfaces and `local0`, but `limits.interfaces` is {}",

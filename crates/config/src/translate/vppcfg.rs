@@ -10,7 +10,10 @@ use crate::record::{Checked, Record};
 
 /// Whether a name is one that VPP gives to hardware: such an interface is there or is not, and a file cannot make it.
 pub fn is_hardware(name: &str) -> bool {
-    let stem = name.split(|c: char| c.is_ascii_digit()).next().unwrap_or("");
+    let stem = name
+        .split(|c: char| c.is_ascii_digit())
+        .next()
+        .unwrap_or("");
     stem.ends_with("Ethernet") && stem != "BondEthernet" && name.contains('/')
 }
 
@@ -42,7 +45,9 @@ const SETTINGS: [(&str, &str, bool); 6] = [
 
 /// How many tags a sub-interface's frames have, as far as numbers say it.
 pub fn tags(r: &Record) -> usize {
-    let inner = r.record("encapsulation").is_some_and(|e| e.has("inner-dot1q"));
+    let inner = r
+        .record("encapsulation")
+        .is_some_and(|e| e.has("inner-dot1q"));
     1 + usize::from(inner)
 }
 
@@ -68,7 +73,8 @@ impl<'f> Builder<'f, '_> {
             "vxlan" => Some(match self.named("vxlan_tunnels", i.name) {
                 Some(r) => vxlan(i.name, r),
                 None => {
-                    let message = format!("`{}` is not under `vxlan_tunnels`; add it there", i.name);
+                    let message =
+                        format!("`{}` is not under `vxlan_tunnels`; add it there", i.name);
                     self.error(i.record, "", message);
                     String::new()
                 }
@@ -77,7 +83,11 @@ impl<'f> Builder<'f, '_> {
                 let r = self.named("taps", i.name)?;
                 for field in ["host-interface", "namespace", "host-mac", "host-mtu"] {
                     if i.record.has(field) {
-                        self.error(i.record, field, "`taps` says this of the tap; leave it out here");
+                        self.error(
+                            i.record,
+                            field,
+                            "`taps` says this of the tap; leave it out here",
+                        );
                     }
                 }
                 Some(tap(i.name, r) + &option(i.record, "mac", "hw-addr"))
@@ -93,7 +103,11 @@ impl<'f> Builder<'f, '_> {
             return String::new();
         };
         if i.record.has("mac") {
-            self.error(i.record, "mac", "the MAC address of a bond is said under `bondethernets`");
+            self.error(
+                i.record,
+                "mac",
+                "the MAC address of a bond is said under `bondethernets`",
+            );
         }
         let n = number(i.name, "BondEthernet").unwrap_or(0);
         let mode = r.text("mode").unwrap_or("lacp");
@@ -108,7 +122,10 @@ impl<'f> Builder<'f, '_> {
     /// entry under `interfaces`.
     pub(super) fn bonds_and_parts(&mut self) {
         let file: &'f Record = self.file;
-        for (section, make) in [("vxlan_tunnels", vxlan as fn(&str, &Record) -> String), ("taps", tap)] {
+        for (section, make) in [
+            ("vxlan_tunnels", vxlan as fn(&str, &Record) -> String),
+            ("taps", tap),
+        ] {
             for r in file.named(section) {
                 if !self.by_name.contains_key(&*r.name) && !r.flawed {
                     self.line(r, "", make(&r.name, r));
@@ -118,7 +135,11 @@ impl<'f> Builder<'f, '_> {
         for r in file.named("bondethernets") {
             for item in r.list("interfaces") {
                 if let Some(member) = self.interface(item) {
-                    self.line(r, "interfaces", format!("bond add {} {}", r.name, member.name));
+                    self.line(
+                        r,
+                        "interfaces",
+                        format!("bond add {} {}", r.name, member.name),
+                    );
                 }
             }
         }
@@ -126,7 +147,10 @@ impl<'f> Builder<'f, '_> {
             if i.kind == "sub-interface"
                 && let Some((parent, id)) = i.name.rsplit_once('.')
             {
-                let line = format!("create sub {parent} {id} {}", self.encapsulation(i.record, id));
+                let line = format!(
+                    "create sub {parent} {id} {}",
+                    self.encapsulation(i.record, id)
+                );
                 self.line(i.record, "", line);
             }
         }
@@ -148,7 +172,11 @@ impl<'f> Builder<'f, '_> {
                 String::new()
             }
             (None, None) if e.has("inner-dot1q") => {
-                self.error(e, "inner-dot1q", "an inner tag needs an outer one; write `dot1q` or `dot1ad`");
+                self.error(
+                    e,
+                    "inner-dot1q",
+                    "an inner tag needs an outer one; write `dot1q` or `dot1ad`",
+                );
                 String::new()
             }
             (None, None) => format!("dot1q {id}"),
@@ -172,7 +200,11 @@ impl<'f> Builder<'f, '_> {
                 self.line(i.record, "unnumbered", line);
             }
             if let Some(twin) = i.record.text("lcp") {
-                self.line(i.record, "lcp", format!("lcp create {} host-if {twin}", i.name));
+                self.line(
+                    i.record,
+                    "lcp",
+                    format!("lcp create {} host-if {twin}", i.name),
+                );
             }
         }
     }
@@ -183,7 +215,11 @@ impl<'f> Builder<'f, '_> {
         let mut switched = BTreeSet::new();
         for r in file.named("bridgedomains") {
             let Some(id) = number(&r.name, "bd").filter(|n| (1..=65_535).contains(n)) else {
-                self.error(r, "", "the name of a bridge domain is `bd` and a number from 1 to 65535");
+                self.error(
+                    r,
+                    "",
+                    "the name of a bridge domain is `bd` and a number from 1 to 65535",
+                );
                 continue;
             };
             let line = format!("create bridge-domain {id}{}", settings(r));
@@ -238,7 +274,9 @@ fn settings(r: &Record) -> String {
 
 fn vxlan(name: &str, r: &Record) -> String {
     let n = number(name, "vxlan_tunnel").unwrap_or(0);
-    let (Some(src), Some(dst), Some(vni)) = (r.address("local"), r.address("remote"), r.uint("vni")) else {
+    let (Some(src), Some(dst), Some(vni)) =
+        (r.address("local"), r.address("remote"), r.uint("vni"))
+    else {
         return String::new();
     };
     format!("create vxlan tunnel src {src} dst {dst} instance {n} vni {vni} decap-next l2")

@@ -33,7 +33,10 @@ impl<'f> Builder<'f, '_> {
     }
 
     fn known(&self, name: &str) -> Option<Interface<'f>> {
-        self.by_name.get(name).and_then(|n| self.interfaces.get(*n)).copied()
+        self.by_name
+            .get(name)
+            .and_then(|n| self.interfaces.get(*n))
+            .copied()
     }
 
     fn parent(&self, i: Interface<'f>) -> Option<Interface<'f>> {
@@ -42,7 +45,12 @@ impl<'f> Builder<'f, '_> {
 
     fn mtu(&self, i: Interface<'f>) -> u64 {
         let own = i.record.uint("mtu");
-        let of_parent = || self.parent(i).filter(|_| i.kind == "sub-interface")?.record.uint("mtu");
+        let of_parent = || {
+            self.parent(i)
+                .filter(|_| i.kind == "sub-interface")?
+                .record
+                .uint("mtu")
+        };
         own.or_else(of_parent).unwrap_or(DEFAULT_MTU)
     }
 
@@ -56,7 +64,11 @@ impl<'f> Builder<'f, '_> {
             }
         }
         for r in self.file.named("bridgedomains") {
-            all.extend(r.list("interfaces").iter().filter_map(|m| Some(m.value.text()?.to_owned())));
+            all.extend(
+                r.list("interfaces")
+                    .iter()
+                    .filter_map(|m| Some(m.value.text()?.to_owned())),
+            );
         }
         all
     }
@@ -64,7 +76,8 @@ impl<'f> Builder<'f, '_> {
     fn check_layer2(&mut self, i: Interface<'f>, switched: bool) {
         for field in ["lcp", "addresses"] {
             if switched && i.record.has(field) {
-                let message = "the interface is switched (layer 2) and cannot have this; leave it out";
+                let message =
+                    "the interface is switched (layer 2) and cannot have this; leave it out";
                 self.error(i.record, field, message);
             }
         }
@@ -75,11 +88,17 @@ impl<'f> Builder<'f, '_> {
             return;
         };
         let why = match self.known(lender) {
-            _ if i.record.has("addresses") => "an interface that borrows addresses cannot have any of its own",
+            _ if i.record.has("addresses") => {
+                "an interface that borrows addresses cannot have any of its own"
+            }
             _ if lender == i.name => "an interface cannot borrow its own addresses",
-            _ if switched.contains(lender) => "that interface is switched (layer 2) and has no addresses",
+            _ if switched.contains(lender) => {
+                "that interface is switched (layer 2) and has no addresses"
+            }
             Some(l) if l.record.has("unnumbered") => "that interface borrows its addresses itself",
-            _ if switched.contains(i.name) => "the interface is switched (layer 2) and cannot borrow addresses",
+            _ if switched.contains(i.name) => {
+                "the interface is switched (layer 2) and cannot borrow addresses"
+            }
             _ => return,
         };
         self.error(i.record, "unnumbered", why);
@@ -93,7 +112,11 @@ impl<'f> Builder<'f, '_> {
                 continue;
             };
             if let Some(other) = seen.insert(twin, i.name) {
-                self.error(i.record, "lcp", format!("`{twin}` is the twin of `{other}` already"));
+                self.error(
+                    i.record,
+                    "lcp",
+                    format!("`{twin}` is the twin of `{other}` already"),
+                );
             }
         }
     }
@@ -102,21 +125,34 @@ impl<'f> Builder<'f, '_> {
         let Some(parent) = self.parent(i) else { return };
         let r = i.record;
         if number(i.name.rsplit_once('.').map_or("", |n| n.1), "").is_none_or(|n| n == 0) {
-            self.error(r, "", "the key of a sub-interface is its number, from 1 to 4294967295");
+            self.error(
+                r,
+                "",
+                "the key of a sub-interface is its number, from 1 to 4294967295",
+            );
         }
         if r.text("state") != Some("down") && parent.record.text("state") == Some("down") {
-            self.error(r, "state", format!("it cannot be up while `{}` is down", parent.name));
+            self.error(
+                r,
+                "state",
+                format!("it cannot be up while `{}` is down", parent.name),
+            );
         }
         let outer = self.outer(i, parent);
         let above = [Some(parent), outer];
         for above in above.into_iter().flatten() {
             let (own, most) = (self.mtu(i), self.mtu(above));
             if own > most {
-                let message = format!("{own} is above the MTU of `{}`, which is {most}", above.name);
+                let message = format!(
+                    "{own} is above the MTU of `{}`, which is {most}",
+                    above.name
+                );
                 self.error(r, "mtu", message);
             }
         }
-        let exact = r.record("encapsulation").is_none_or(|e| e.bool("exact-match") || e.has("match"));
+        let exact = r
+            .record("encapsulation")
+            .is_none_or(|e| e.bool("exact-match") || e.has("match"));
         for field in ["lcp", "addresses"] {
             if r.has(field) && !exact {
                 let message = "what is routed needs `exact-match: true` in `encapsulation`";
@@ -129,13 +165,19 @@ impl<'f> Builder<'f, '_> {
         self.check_tags(i, parent);
     }
 
-    fn check_twin_of_part(&mut self, i: Interface<'f>, parent: Interface<'f>, outer: Option<Interface<'f>>) {
+    fn check_twin_of_part(
+        &mut self,
+        i: Interface<'f>,
+        parent: Interface<'f>,
+        outer: Option<Interface<'f>>,
+    ) {
         if !parent.record.has("lcp") {
             let message = format!("`{}` has no `lcp`, which its parts need too", parent.name);
             self.error(i.record, "lcp", message);
         }
         if tags(i.record) == 2 && outer.is_none_or(|o| !o.record.has("lcp")) {
-            let message = "with two tags it needs a sub-interface of the outer tag alone that has an `lcp`";
+            let message =
+                "with two tags it needs a sub-interface of the outer tag alone that has an `lcp`";
             self.error(i.record, "lcp", message);
         }
     }
@@ -146,22 +188,33 @@ impl<'f> Builder<'f, '_> {
         inner?;
         let all = self.interfaces.iter().filter(|s| s.kind == "sub-interface");
         let mut siblings = all.filter(|s| self.parent(**s).is_some_and(|p| p.name == parent.name));
-        siblings.find(|s| encapsulation(**s).0 == outer && s.name != i.name).copied()
+        siblings
+            .find(|s| encapsulation(**s).0 == outer && s.name != i.name)
+            .copied()
     }
 
     fn check_tags(&mut self, i: Interface<'f>, parent: Interface<'f>) {
         let own = encapsulation(i);
-        if i.record.record("encapsulation").is_some_and(|e| e.has("match")) {
+        if i.record
+            .record("encapsulation")
+            .is_some_and(|e| e.has("match"))
+        {
             return;
         }
         let prefix = format!("{}.", parent.name);
         let start = self.by_name.range(prefix.as_str()..);
-        let same = start.take_while(|(n, _)| n.starts_with(&prefix)).find_map(|(name, n)| {
-            let s = self.interfaces.get(*n)?;
-            (*name != i.name && encapsulation(*s) == own).then_some(*name)
-        });
+        let same = start
+            .take_while(|(n, _)| n.starts_with(&prefix))
+            .find_map(|(name, n)| {
+                let s = self.interfaces.get(*n)?;
+                (*name != i.name && encapsulation(*s) == own).then_some(*name)
+            });
         if let Some(other) = same {
-            self.error(i.record, "encapsulation", format!("`{other}` has the same tags"));
+            self.error(
+                i.record,
+                "encapsulation",
+                format!("`{other}` has the same tags"),
+            );
         }
     }
 
@@ -172,10 +225,18 @@ impl<'f> Builder<'f, '_> {
                 continue;
             };
             if !i.record.named_or_none("sub-interfaces").is_empty() {
-                self.error(i.record, "l2xc", "an interface with sub-interfaces cannot be cross-connected");
+                self.error(
+                    i.record,
+                    "l2xc",
+                    "an interface with sub-interfaces cannot be cross-connected",
+                );
             }
             if let Some(other) = targets.insert(peer, i.name) {
-                self.error(i.record, "l2xc", format!("`{other}` is cross-connected to `{peer}` already"));
+                self.error(
+                    i.record,
+                    "l2xc",
+                    format!("`{other}` is cross-connected to `{peer}` already"),
+                );
             }
             if self.member_of(peer).is_some() {
                 self.error(i.record, "l2xc", format!("`{peer}` is in a bridge domain"));
@@ -183,7 +244,9 @@ impl<'f> Builder<'f, '_> {
             if let Some(target) = self.known(peer) {
                 let (own, its) = (self.mtu(i), self.mtu(target));
                 if own != its {
-                    let message = format!("its MTU is {own}, that of `{peer}` is {its}; they have to be the same");
+                    let message = format!(
+                        "its MTU is {own}, that of `{peer}` is {its}; they have to be the same"
+                    );
                     self.error(i.record, "l2xc", message);
                 }
             }
@@ -193,8 +256,15 @@ impl<'f> Builder<'f, '_> {
     /// The bridge domain that an interface is in.
     fn member_of(&self, name: &str) -> Option<&'f str> {
         let file: &'f Record = self.file;
-        let has = |r: &&Record| r.list("interfaces").iter().any(|m| m.value.text() == Some(name));
-        file.named("bridgedomains").iter().find(has).map(|r| &*r.name)
+        let has = |r: &&Record| {
+            r.list("interfaces")
+                .iter()
+                .any(|m| m.value.text() == Some(name))
+        };
+        file.named("bridgedomains")
+            .iter()
+            .find(has)
+            .map(|r| &*r.name)
     }
 
     fn check_bonds(&mut self) {
@@ -210,14 +280,21 @@ impl<'f> Builder<'f, '_> {
                 self.error(r, "", "the name of a bond is `BondEthernet` and a number");
             }
             if r.has("load-balance") && !matches!(r.text("mode"), None | Some("lacp" | "xor")) {
-                self.error(r, "load-balance", "only the modes `lacp` and `xor` have this");
+                self.error(
+                    r,
+                    "load-balance",
+                    "only the modes `lacp` and `xor` have this",
+                );
             }
             for item in r.list("interfaces") {
                 let Some(member) = item.value.text().and_then(|m| self.known(m)) else {
                     continue;
                 };
                 if let Some(other) = members.insert(member.name, &*r.name) {
-                    self.at(item, format!("`{}` is a member of `{other}` already", member.name));
+                    self.at(
+                        item,
+                        format!("`{}` is a member of `{other}` already", member.name),
+                    );
                 }
                 self.check_member(item, member, Some(self.mtu(bond)), "bond");
             }
@@ -235,12 +312,24 @@ impl<'f> Builder<'f, '_> {
         }
         for field in ["lcp", "addresses"] {
             if of == "bond" && r.has(field) {
-                self.at(item, format!("`{}` has `{field}`, which a member of a {of} cannot have", member.name));
+                self.at(
+                    item,
+                    format!(
+                        "`{}` has `{field}`, which a member of a {of} cannot have",
+                        member.name
+                    ),
+                );
             }
         }
         let own = self.mtu(member);
         if let Some(mtu) = mtu.filter(|m| *m != own) {
-            self.at(item, format!("the MTU of `{}` is {own}, that of the {of} is {mtu}; they have to be the same", member.name));
+            self.at(
+                item,
+                format!(
+                    "the MTU of `{}` is {own}, that of the {of} is {mtu}; they have to be the same",
+                    member.name
+                ),
+            );
         }
     }
 
@@ -266,7 +355,10 @@ impl<'f> Builder<'f, '_> {
                 self.at(item, format!("`{}` is no loopback", bvi.name));
             }
             if let Some(other) = bvis.insert(bvi.name, &*r.name) {
-                self.at(item, format!("`{}` is the BVI of `{other}` already", bvi.name));
+                self.at(
+                    item,
+                    format!("`{}` is the BVI of `{other}` already", bvi.name),
+                );
             }
             self.check_member(item, bvi, mtu, "bridge domain");
         }
@@ -277,12 +369,20 @@ impl<'f> Builder<'f, '_> {
         let mut seen = BTreeMap::new();
         for r in file.named("vxlan_tunnels") {
             if number(&r.name, "vxlan_tunnel").is_none_or(|n| n > i32::MAX as u32) {
-                self.error(r, "", "the name of a VXLAN tunnel is `vxlan_tunnel` and a number up to 2147483647");
+                self.error(
+                    r,
+                    "",
+                    "the name of a VXLAN tunnel is `vxlan_tunnel` and a number up to 2147483647",
+                );
             }
             if let (Some(a), Some(b)) = (r.address("local"), r.address("remote"))
                 && a.is_ipv4() != b.is_ipv4()
             {
-                self.error(r, "remote", format!("{a} and {b} are of different IP versions"));
+                self.error(
+                    r,
+                    "remote",
+                    format!("{a} and {b} are of different IP versions"),
+                );
             }
             if let Some(vni) = r.uint("vni")
                 && let Some(other) = seen.insert(vni, &*r.name)
@@ -297,22 +397,39 @@ impl<'f> Builder<'f, '_> {
         let mut names = BTreeMap::new();
         for r in file.named("taps") {
             if number(&r.name, "tap").is_none_or(|n| n > 1024) {
-                self.error(r, "", "the name of a tap is `tap` and a number from 0 to 1024");
+                self.error(
+                    r,
+                    "",
+                    "the name of a tap is `tap` and a number from 0 to 1024",
+                );
             }
             for ring in ["rx-ring-size", "tx-ring-size"] {
                 if r.uint(ring).is_some_and(|n| !n.is_power_of_two()) {
                     self.error(r, ring, "allowed is a power of two");
                 }
             }
-            let Some(host) = r.record("host") else { continue };
+            let Some(host) = r.record("host") else {
+                continue;
+            };
             if let Some(name) = host.text("name")
                 && let Some(other) = names.insert(name, &*r.name)
             {
-                self.error(host, "name", format!("`{name}` is the Linux side of `{other}` already"));
+                self.error(
+                    host,
+                    "name",
+                    format!("`{name}` is the Linux side of `{other}` already"),
+                );
             }
-            for (field, of) in [("namespace-create", "namespace"), ("bridge-create", "bridge")] {
+            for (field, of) in [
+                ("namespace-create", "namespace"),
+                ("bridge-create", "bridge"),
+            ] {
                 if host.bool(field) && !host.has(of) {
-                    self.error(host, field, format!("this is about `{of}`, which is not there"));
+                    self.error(
+                        host,
+                        field,
+                        format!("this is about `{of}`, which is not there"),
+                    );
                 }
             }
             self.check_tap_interface(r, host);
@@ -322,7 +439,10 @@ impl<'f> Builder<'f, '_> {
     fn check_tap_interface(&mut self, r: &'f Record, host: &'f Record) {
         let Some(i) = self.known(&r.name) else { return };
         if host.has("mtu") && host.uint("mtu") != Some(self.mtu(i)) {
-            let message = format!("the MTU of the tap is {}; both have to be the same", self.mtu(i));
+            let message = format!(
+                "the MTU of the tap is {}; both have to be the same",
+                self.mtu(i)
+            );
             self.error(host, "mtu", message);
         }
         for field in ["addresses", "lcp", "sub-interfaces"] {
@@ -338,7 +458,11 @@ fn encapsulation(i: Interface<'_>) -> ((u64, u64), Option<u64>, bool) {
     match i.record.maybe("encapsulation").map(|e| &e.value) {
         Some(crate::record::Checked::Record(e)) => {
             let of = |name| e.uint(name).unwrap_or(0);
-            ((of("dot1q"), of("dot1ad")), e.uint("inner-dot1q"), e.bool("exact-match"))
+            (
+                (of("dot1q"), of("dot1ad")),
+                e.uint("inner-dot1q"),
+                e.bool("exact-match"),
+            )
         }
         _ => {
             let id = i.name.rsplit_once('.').and_then(|(_, id)| id.parse().ok());

@@ -91,7 +91,11 @@ fn given(r: &Router, args: &Args, verb: &str) -> Result<(String, String)> {
 }
 
 fn printed(plan: &ConfigPlan) -> String {
-    let mut out: String = plan.actions.iter().map(|a| format!("{}\n", a.command)).collect();
+    let mut out: String = plan
+        .actions
+        .iter()
+        .map(|a| format!("{}\n", a.command))
+        .collect();
     for note in &plan.notes {
         out += &format!("comment {{ {note} }}\n");
     }
@@ -193,11 +197,18 @@ fn revisions(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
         })
         .collect();
     cx.show(&rows, |rows| {
-        let mut out = format!("{:>6}  {:20}  {:12}  {:>7}  {:9}  {}\n", "Number", "When", "Who", "Changes", "State", "Why");
+        let mut out = format!(
+            "{:>6}  {:20}  {:12}  {:>7}  {:9}  {}\n",
+            "Number", "When", "Who", "Changes", "State", "Why"
+        );
         for Shown { revision: v, state } in rows {
             out += &format!(
                 "{:>6}  {:20}  {:12}  {:>7}  {state:9}  {}\n",
-                v.number, utc(v.time), v.who, v.changes.len(), v.comment
+                v.number,
+                utc(v.time),
+                v.who,
+                v.changes.len(),
+                v.comment
             );
         }
         out
@@ -220,7 +231,11 @@ fn utc(seconds: u64) -> String {
     let of_year = day - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
     let date = of_year - (153 * month + 2) / 5 + 1;
-    let (month, late) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (month, late) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
     let s = seconds % 86_400;
     format!(
         "{:04}-{month:02}-{date:02}T{:02}:{:02}:{:02}Z",

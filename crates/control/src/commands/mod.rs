@@ -119,7 +119,10 @@ const TOPICS: &[(&str, &str)] = &[
     ("api", "What VPP's tests ask of the API"),
     ("bgp", "Where AS paths in samples come from"),
     ("clear", "Start counters and traces anew"),
-    ("configuration", "Plan, apply, confirm and roll back configurations"),
+    (
+        "configuration",
+        "Plan, apply, confirm and roll back configurations",
+    ),
     ("create", "Make an interface"),
     ("set bridge-domain", "What a bridge domain does"),
     ("l2fib", "Stations of bridge domains"),

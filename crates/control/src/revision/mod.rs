@@ -78,9 +78,8 @@ impl Revisions {
     /// # Errors
     /// When the directory cannot be used, or another router uses it.
     pub fn open(dir: &Path) -> Result<Revisions> {
-        let cannot = |what: &str, e: io::Error| {
-            Error::Device(format!("{}: {what}: {e}", dir.display()))
-        };
+        let cannot =
+            |what: &str, e: io::Error| Error::Device(format!("{}: {what}: {e}", dir.display()));
         std::fs::create_dir_all(dir.join("revisions"))
             .map_err(|e| cannot("the state directory cannot be made", e))?;
         let lock = OpenOptions::new()
@@ -175,9 +174,15 @@ impl Revisions {
         let number = self.all.keys().next_back().map_or(1, |n| n + 1);
         revision.number = number;
         let state = if pending {
-            State { pending: Some(number), ..self.state.clone() }
+            State {
+                pending: Some(number),
+                ..self.state.clone()
+            }
         } else {
-            State { confirmed: number, pending: None }
+            State {
+                confirmed: number,
+                pending: None,
+            }
         };
         self.write_revision(text, &revision)?;
         self.write_state(&state)?;
@@ -198,8 +203,15 @@ impl Revisions {
         let Some(number) = self.state.pending else {
             return Err(Error::refused("no revision waits to be confirmed"));
         };
-        let confirmed = if confirm { number } else { self.state.confirmed };
-        let state = State { confirmed, pending: None };
+        let confirmed = if confirm {
+            number
+        } else {
+            self.state.confirmed
+        };
+        let state = State {
+            confirmed,
+            pending: None,
+        };
         self.write_state(&state)?;
         self.state = state;
         Ok(number)
@@ -207,7 +219,8 @@ impl Revisions {
 
     fn write_revision(&self, text: &str, revision: &Revision) -> Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
-        let about = serde_json::to_string_pretty(revision).map_err(|e| Error::refused(e.to_string()))?;
+        let about =
+            serde_json::to_string_pretty(revision).map_err(|e| Error::refused(e.to_string()))?;
         let about_file = text_file(dir, revision.number).with_extension("json");
         write_whole(&text_file(dir, revision.number), text)
             .and_then(|()| write_whole(&about_file, &about))
@@ -216,7 +229,8 @@ impl Revisions {
 
     fn write_state(&self, state: &State) -> Result<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
-        let text = serde_json::to_string_pretty(state).map_err(|e| Error::refused(e.to_string()))?;
+        let text =
+            serde_json::to_string_pretty(state).map_err(|e| Error::refused(e.to_string()))?;
         write_whole(&dir.join("state.json"), &text).map_err(|e| unsaved(dir, &e))
     }
 
@@ -253,7 +267,10 @@ fn text_file(dir: &Path, number: u64) -> PathBuf {
 fn read_bounded(path: &Path) -> io::Result<Option<String>> {
     let mut text = String::new();
     match File::open(path) {
-        Ok(file) => file.take(MAX_FILE).read_to_string(&mut text).map(|_| Some(text)),
+        Ok(file) => file
+            .take(MAX_FILE)
+            .read_to_string(&mut text)
+            .map(|_| Some(text)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }
@@ -261,7 +278,8 @@ fn read_bounded(path: &Path) -> io::Result<Option<String>> {
 
 fn read_json<T: for<'d> Deserialize<'d>>(path: &Path) -> io::Result<Option<T>> {
     let text = read_bounded(path)?;
-    text.map(|t| serde_json::from_str(&t).map_err(io::Error::from)).transpose()
+    text.map(|t| serde_json::from_str(&t).map_err(io::Error::from))
+        .transpose()
 }
 
 /// Puts a file in place whole, whenever the machine stops.
@@ -307,7 +325,10 @@ mod tests {
         assert_eq!(s.save("three", revision("z"), true), Ok(3));
         assert_eq!(s.settle(true), Ok(3));
         assert_eq!(s.confirmed(), Some(3));
-        assert_eq!(s.iter().map(|r| r.comment.as_str()).collect::<String>(), "xyz");
+        assert_eq!(
+            s.iter().map(|r| r.comment.as_str()).collect::<String>(),
+            "xyz"
+        );
     }
 
     #[test]

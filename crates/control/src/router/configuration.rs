@@ -121,7 +121,9 @@ impl Router {
         let plan = plan.map_err(Error::Parse)?;
         for given in &plan.given {
             self.interfaces.find(given).map_err(|e| {
-                Error::refused(format!("{name}: interfaces.{given}: {e}; its type is not said, so it has to be there"))
+                Error::refused(format!(
+                    "{name}: interfaces.{given}: {e}; its type is not said, so it has to be there"
+                ))
             })?;
         }
         Ok(plan)
@@ -176,7 +178,9 @@ impl Router {
     ) -> Result<(u64, ConfigPlan)> {
         let plan = self.plan_configuration(text, name)?;
         if minutes.is_some() && plan.actions.is_empty() {
-            return Err(Error::refused("this changes nothing: there is nothing to confirm"));
+            return Err(Error::refused(
+                "this changes nothing: there is nothing to confirm",
+            ));
         }
         if minutes.is_some() {
             self.save_by_hand()?;
@@ -189,7 +193,10 @@ impl Router {
         let minute = 60_000_000_000;
         self.configs.deadline =
             minutes.map(|m| parshall_graph::monotonic_ns() + u64::from(m) * minute);
-        tracing::info!("configuration {number} applied: {} changes", plan.actions.len());
+        tracing::info!(
+            "configuration {number} applied: {} changes",
+            plan.actions.len()
+        );
         Ok((number, plan))
     }
 
@@ -200,7 +207,9 @@ impl Router {
         }
         if let Some(confirmed) = self.configs.revisions.confirmed() {
             let text = self.configs.revisions.text(confirmed)?;
-            let plan = self.language()?.plan(&self.configuration(), &text, "", false);
+            let plan = self
+                .language()?
+                .plan(&self.configuration(), &text, "", false);
             if plan.is_ok_and(|p| p.actions.is_empty()) {
                 return Ok(());
             }
@@ -217,7 +226,12 @@ impl Router {
         Revision {
             number: 0,
             time: now.map_or(0, |d| d.as_secs()),
-            who: self.configs.asking.who.clone().unwrap_or_else(|| "the router".into()),
+            who: self
+                .configs
+                .asking
+                .who
+                .clone()
+                .unwrap_or_else(|| "the router".into()),
             comment: comment.into(),
             changes: all.take(CHANGES_KEPT).collect(),
         }
@@ -266,7 +280,11 @@ impl Router {
         let name = format!("revision {confirmed}");
         if number.is_some() {
             self.configs.deadline = None;
-            return self.apply_configuration((&text, &name), &format!("rollback to {confirmed}"), None);
+            return self.apply_configuration(
+                (&text, &name),
+                &format!("rollback to {confirmed}"),
+                None,
+            );
         }
         let plan = self.plan_configuration(&text, &name)?;
         self.atomically(|r| {
