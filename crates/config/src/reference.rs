@@ -20,7 +20,14 @@ at once, and a file with an error changes nothing:
 
 The file becomes commands of the command language, in the order of their dependencies: tables, interfaces and their
 settings, sFlow, BGP feeds, state of the interfaces, neighbours, routes, labels, streams, `commands`; streams start last.
-`parshall config check --plan FILE.yaml` prints them.
+`parshall config check --plan FILE.yaml` prints them. The same file changes a running router:
+[how](../how-to/change-the-configuration.md).
+
+Sections and fields of vppcfg 1.2 are among those below, with its names and rules: `loopbacks`, `bondethernets`,
+`bridgedomains`, `vxlan_tunnels`, `taps`, and of an interface `sub-interfaces`, `l2xc`, `unnumbered`, `lcp`, `description` and
+`device-type`. They stand beside ours in one file: an interface is described once, under `interfaces` or `loopbacks`, and what
+makes a bond, a tunnel or a tap of vppcfg's under its own section. An interface that is named like VPP's hardware
+(`GigabitEthernet3/0/0`) and has no `type` has to be there already.
 
 Examples: [router.yaml](../examples/router.yaml), [mpls-core.yaml](../examples/mpls-core.yaml),
 [lab-pg.yaml](../examples/lab-pg.yaml).
