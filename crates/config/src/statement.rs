@@ -161,6 +161,16 @@ const MADE: &[(&str, &str, &str)] = &[
     ("create pcap interface", "name", "delete pcap interface"),
 ];
 
+/// Options that say what holds without them.
+const DEFAULTS: [&str; 6] = [
+    " mode auto ",
+    " ring-size 1024 ",
+    " buffer-size 2048 ",
+    " rx-queues 1 ",
+    " tx-queues 1 ",
+    " master ",
+];
+
 fn created(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     let (words, own, delete) = MADE.iter().find(|(words, ..)| w.starts(words).is_some())?;
     let at = w.starts(words)?;
@@ -191,9 +201,12 @@ fn created(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
         }
         _ => w.without(at, &mac),
     };
+    let value = DEFAULTS
+        .iter()
+        .fold(format!("{words} {value} "), |text, d| text.replace(d, " "));
     let mut made = one(
         interface(&name),
-        &format!("{words} {value}"),
+        value.trim_end(),
         line,
         format!("{delete} {name}"),
     )

@@ -30,6 +30,10 @@ impl<'f> Builder<'f, '_> {
         self.check_bridges();
         self.check_tunnels();
         self.check_taps();
+        for r in self.file.named("acls") {
+            let message = "access lists cannot be made by this section yet; give `set acl-plugin acl ...` under `commands`";
+            self.report.add(r.at, r.field.clone(), message);
+        }
     }
 
     fn known(&self, name: &str) -> Option<Interface<'f>> {
