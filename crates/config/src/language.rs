@@ -19,8 +19,7 @@ const FIXED: [&str; 9] = [
 ];
 
 /// What is made at a start and cannot be read back from a running router yet: starts of keys, and what they are.
-const NOT_READ: [(&str, &str); 6] = [
-    ("bridge-domain ", "bridge domains"),
+const NOT_READ: [(&str, &str); 5] = [
     ("bond member ", "bonds"),
     ("interface BondEthernet", "bonds"),
     ("interface vxlan_tunnel", "VXLAN tunnels"),

@@ -12,6 +12,7 @@ use parshall_drivers::memif::Role;
 use serde_json::{Map, Value, json};
 
 use crate::bgp::FeedSpec;
+use crate::bridge::BridgeConfig;
 use crate::drivers::{DeviceKind, DeviceSpec, MemifSpec, TapSpec};
 use crate::interface::Interface;
 use crate::neighbor::NeighborState;
@@ -21,6 +22,7 @@ use crate::rib::Source;
 use crate::router::Router;
 use crate::sampling::SflowPort;
 use crate::virtual_interface::Vtr;
+use parshall_nodes::PortRole;
 use parshall_nodes::vlan::{VlanId, VlanMatch};
 
 /// Fields of a section, put in when they are there.
@@ -75,6 +77,7 @@ impl Router {
             interfaces.put(&i.name, section.0);
         }
         file.section("interfaces", interfaces);
+        file.section("bridgedomains", self.bridge_section());
         file.list("tables", self.table_list());
         file.list("neighbors", self.neighbor_list());
         file.list("routes", self.route_list());
@@ -139,7 +142,8 @@ impl Router {
         let both = peer.is_some_and(|p| p.xconnect == Some(i.index));
         let word = if both { "xconnect" } else { "l2xc" };
         r.some(word, peer.map(|p| p.name.as_str()));
-        if i.vtr != Vtr::default() {
+        // What is switched has its tags taken off unless that is said not to be.
+        if i.vtr != Vtr::default() || i.parent.is_some() && i.is_switched() {
             r.put("tag-rewrite", i.vtr.words());
         }
         if let Some(port) = &i.sflow {
@@ -155,6 +159,41 @@ impl Router {
         r.list("rx-placement", (0..queues).map(worker).collect());
         r.some("rx-mode", i.told.rx_mode.map(|m| m.word()));
         r
+    }
+
+    fn bridge_section(&self) -> Section {
+        let mut section = Section::default();
+        for (id, domain) in self.bridge_domains() {
+            let (c, d) = (&domain.config, BridgeConfig::default());
+            let mut settings = Section::default();
+            for (name, is, default) in [
+                ("learn", c.learn, d.learn),
+                ("unicast-flood", c.flood, d.flood),
+                ("unknown-unicast-flood", c.uu_flood, d.uu_flood),
+                ("unicast-forward", c.forward, d.forward),
+                ("arp-termination", c.arp_term, d.arp_term),
+                ("arp-unicast-forward", c.arp_ufwd, d.arp_ufwd),
+            ] {
+                if is != default {
+                    settings.put(name, is);
+                }
+            }
+            settings.unless("mac-age-minutes", c.mac_age.into(), 0);
+            let mut r = Section::default();
+            r.section("settings", settings);
+            let is_bvi = |port: &u32| {
+                self.bridge_port(*port)
+                    .is_some_and(|p| p.role == PortRole::Bvi)
+            };
+            let name = |port: &u32| Value::from(self.interfaces.name(*port));
+            let first = domain.ports.first().and_then(|p| self.interfaces.get(*p));
+            r.some("mtu", first.and_then(|i| i.told.mtu).map(|m| m.0));
+            r.some("bvi", domain.ports.iter().find(|p| is_bvi(p)).map(name));
+            let others = domain.ports.iter().filter(|p| !is_bvi(p));
+            r.list("interfaces", others.map(name).collect());
+            section.put(&format!("bd{id}"), r.0);
+        }
+        section
     }
 
     fn table_list(&self) -> Vec<Value> {
