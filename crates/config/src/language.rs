@@ -14,8 +14,8 @@ use crate::yaml::{self, Entry, Node, Scalar};
 use crate::{check, translate, writer};
 
 /// Sections that are fixed at the start.
-const FIXED: [&str; 9] = [
-    "workers", "buffers", "limits", "seed", "cli", "log", "http", "stats", "state",
+const FIXED: [&str; 10] = [
+    "workers", "buffers", "limits", "seed", "cli", "log", "http", "stats", "api", "state",
 ];
 
 /// What is made at a start and cannot be read back from a running router yet: starts of keys, and what they are.

@@ -412,7 +412,7 @@ ip6, table, ip6-table, mpls, promiscuous, sub-interfaces, unnumbered, lcp, descr
 host-gateways, role, socket-id, id, ring-size, buffer-size, secret, receive, transmit, loop or speed
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?
-r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, stats, log, http, state, interfaces, loopbacks, bondethernets, bridgedomains, vxlan_tunnels, taps, prefixlists, acls, tables, \
+r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, stats, api, log, http, state, interfaces, loopbacks, bondethernets, bridgedomains, vxlan_tunnels, taps, prefixlists, acls, tables, \
 neighbors, routes, mpls, memif, sflow, bgp, packet-generator or commands"
     );
 }
