@@ -10,8 +10,8 @@ use parshall_wire::checksum;
 use crate::corpus::router_mac;
 use crate::mutate::{Rng, mutate};
 
-/// The two interfaces that are connected to each other: what they send is what came in.
-pub const CROSS: [u32; 2] = [6, 7];
+/// The two interfaces that are connected to each other, and the ports of a bridge: what they send is what came in.
+pub const CROSS: [u32; 5] = [6, 7, 12, 13, 14];
 
 /// Both ends of an interface: gives out mutated frames, looks at what is sent.
 #[derive(Clone)]

@@ -5,20 +5,25 @@ use std::sync::{Arc, Mutex};
 use parshall_buffer::IF_NONE;
 use parshall_counters::WorkerCounters;
 use parshall_fib::{
-    Adjacency, Disposition, Dpo, DpoKind, Imposition, LinkType, LoadBalance, Path, Payload, TtlMode,
+    Adjacency, Disposition, Dpo, DpoKind, Imposition, LinkType, LoadBalance, MacEntry, MacKey,
+    MacWriter, Path, Payload, TtlMode,
 };
 use parshall_graph::harness::{Harness, Sent};
 use parshall_graph::{Graph, Limits};
 use parshall_nodes::{
-    Event, HoldMessage, IfAddresses, IfTable, IfView, NodeOutputs, SflowSettings, SflowTxSettings,
-    Shared, TableLimits, build, graph, if_flags,
+    BridgeDomain, BridgePort, BridgeTable, Event, FloodMember, HoldMessage, IfAddresses, IfTable,
+    IfView, NodeOutputs, PortRole, SflowSettings, SflowTxSettings, Shared, TableLimits,
+    bridge_flags, build, graph, if_flags,
 };
 
 use crate::corpus::{frames, router_mac, router4, router6};
 use crate::link::{CROSS, Link};
 use crate::mutate::Rng;
 
-const INTERFACES: u32 = 12;
+const INTERFACES: u32 = 16;
+/// Ports of a bridge domain, and its routed interface.
+const PORTS: [u32; 3] = [12, 13, 14];
+const BVI: u32 = 15;
 const LIMITS: Limits = Limits {
     interfaces: INTERFACES as usize,
 };
@@ -33,6 +38,7 @@ pub struct World {
     graph: Arc<Graph>,
     harness: Harness,
     out: NodeOutputs,
+    macs: MacWriter,
     now: u64,
     turns: u64,
     bad: Arc<Mutex<Vec<Sent>>>,
@@ -58,6 +64,7 @@ impl World {
         let buffers = *rng.pick(&BUFFERS);
         let harness = Harness::new(graph.clone(), nodes, buffers, reader).unwrap();
         let mut world = World {
+            macs: MacWriter::new(shared.macs.clone()),
             rng,
             shared,
             graph,
@@ -89,6 +96,7 @@ impl World {
                 6 => (all | if_flags::XCONNECT, 7),
                 7 => (all | if_flags::XCONNECT, 6),
                 8 => (all | if_flags::XCONNECT, IF_NONE),
+                12..=14 => (all | if_flags::BRIDGE, IF_NONE),
                 11 => (all | if_flags::MPLS | if_flags::PROMISC, IF_NONE),
                 _ => (all | if_flags::MPLS, IF_NONE),
             };
@@ -97,7 +105,8 @@ impl World {
                 peer,
                 ip4_table: if n == 3 { 1 } else { 0 },
                 ip6_table: if n == 3 { 1 } else { 0 },
-                mac: IfView::mac_word(router_mac(n).0),
+                // The corpus knows the addresses of interfaces below 12.
+                mac: IfView::mac_word(router_mac(if n == BVI { 1 } else { n }).0),
                 mtu: 1500,
             };
             // Interface 2 has no address of its own.
@@ -113,16 +122,66 @@ impl World {
         });
         let table = IfTable::new(views);
         self.shared.interfaces.publish(&self.shared.domain, table);
+        self.make_bridge();
+    }
+
+    /// A bridge domain whose ports and routed interface come and go a little.
+    fn make_bridge(&mut self) {
+        let mut ports = vec![BridgePort::default(); INTERFACES as usize];
+        let mut domain = BridgeDomain::default();
+        let mut flags = self.rng.below(64) as u8;
+        if !self.rng.one_in(4) {
+            flags |= bridge_flags::FORWARD | bridge_flags::FLOOD;
+        }
+        for n in PORTS {
+            let shg = self.rng.below(3) as u8;
+            let port = BridgePort {
+                domain: u16::from(!self.rng.one_in(8)),
+                flags,
+                shg,
+                role: PortRole::Normal,
+            };
+            ports[n as usize] = port;
+            domain.members.push(FloodMember { if_index: n, shg });
+        }
+        ports[BVI as usize] = BridgePort {
+            domain: 1,
+            flags,
+            shg: 0,
+            role: PortRole::Bvi,
+        };
+        if !self.rng.one_in(8) {
+            domain.bvi = BVI;
+        }
+        let table = BridgeTable::new(ports, vec![BridgeDomain::default(), domain]);
+        self.shared.bridges.publish(&self.shared.domain, table);
+        let key = MacKey::new(1, router_mac(1).0);
+        let flags = MacEntry::STATIC | MacEntry::BVI | MacEntry::SEEN;
+        // The table is larger than the corpus has addresses.
+        let _ = self.macs.set(key, MacEntry::new(BVI, flags), 0);
+        let key = MacKey::new(1, router_mac(2).0);
+        let filter = MacEntry::new(
+            MacEntry::NOWHERE,
+            MacEntry::STATIC | MacEntry::FILTER | MacEntry::SEEN,
+        );
+        let _ = self.macs.set(key, filter, 0);
     }
 
     fn connect(&mut self) {
-        let corpus = Arc::new(frames(&mut self.rng, 2000));
+        let mut corpus = frames(&mut self.rng, 2000);
+        // Some are for the link alone, as spanning tree's.
+        for frame in corpus.iter_mut().step_by(100) {
+            frame[..6].copy_from_slice(&[0x01, 0x80, 0xC2, 0, 0, 0]);
+        }
+        let corpus = Arc::new(corpus);
         for n in 1..INTERFACES {
             let max_frame = *self.rng.pick(&[1514, 1514, 9018, 400]);
             let rng = Rng::new(self.rng.next());
             let link = Link::new(n, rng, corpus.clone(), self.bad.clone());
             self.harness.set_rx("pg-input", n, Box::new(link.clone()));
-            if n != 5 {
+            if n == BVI {
+                self.harness.add_virtual(n, "bvi-output", max_frame);
+            } else if n != 5 {
                 self.harness.set_tx(n, Box::new(link), max_frame);
             }
         }
@@ -215,6 +274,14 @@ impl World {
                     let mut answer = answer(resolved, if_index, ip);
                     self.message("ip6-discover-neighbor", &mut answer);
                 }
+                Event::MacSeen {
+                    if_index,
+                    domain,
+                    mac,
+                } => {
+                    let entry = MacEntry::new(if_index, MacEntry::SEEN);
+                    let _ = self.macs.set(MacKey::new(domain, mac), entry, 0);
+                }
                 _ => {}
             }
         }
@@ -232,7 +299,10 @@ impl World {
                     let _ = self.shared.adjacencies.remove(index);
                 }
             }
-            1 => self.make_routes(),
+            1 => {
+                self.make_routes();
+                self.make_bridge();
+            }
             _ => {
                 let up = self.rng.one_in(2);
                 let n = 1 + self.rng.below(INTERFACES as usize - 1) as u32;
