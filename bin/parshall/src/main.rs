@@ -2,13 +2,15 @@
 
 #[cfg(target_arch = "x86_64")]
 mod cpu;
+mod doctor;
 mod front;
+mod generate;
 mod run;
 mod vpp;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Counts for each thread, so that a bench can prove that the packet path does not allocate.
 #[global_allocator]
@@ -42,6 +44,18 @@ enum Command {
     Sflow(Sflow),
     /// Measure the router on this machine.
     Bench(parshall_bench::BenchArgs),
+    /// Say what on this machine stands in a router's way, and the command that mends it.
+    Doctor(doctor::DoctorArgs),
+    /// Watch a running router: interfaces, nodes, drops, workers.
+    Top(parshall_top::TopArgs),
+    /// Write the manual pages.
+    #[command(hide = true)]
+    Man(generate::ManArgs),
+    /// Print the completion script of a shell.
+    Completions(generate::CompletionsArgs),
+    /// Print what may follow in a router command.
+    #[command(hide = true)]
+    Complete(generate::CompleteArgs),
 }
 
 #[derive(Subcommand)]
@@ -100,6 +114,11 @@ fn main() -> ExitCode {
         Command::Sflow(Sflow::Test(args)) => parshall_collector::test::run(&args),
         Command::Sflow(Sflow::Psample(args)) => report(parshall_collector::psample::run(&args)),
         Command::Bench(args) => parshall_bench::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Top(args) => parshall_top::run(&args),
+        Command::Man(args) => generate::man(&args, Args::command()),
+        Command::Completions(args) => generate::completions(&args, Args::command()),
+        Command::Complete(args) => generate::complete(&args),
     }
 }
 

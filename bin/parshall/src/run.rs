@@ -234,19 +234,9 @@ fn execute_file(router: &mut Router, file: &Path) {
 
 /// `parshall config check`: the file itself, then its commands on a model of the router.
 pub fn check_config(args: &ConfigCheckArgs) -> ExitCode {
-    let rehearsed = |plan: Plan| {
-        let mut lines: Vec<(String, String)> = Vec::new();
-        for given in &plan.given {
-            // Any interface will do in place of one that the file expects to be there.
-            let line = format!("create loopback interface name {given}");
-            lines.push((given.clone(), line));
-        }
-        lines.extend(plan.script(&args.file.display().to_string()));
-        rehearse(&engine_config(&plan.engine), &lines).map_err(|e| e.to_string())
-    };
     match parshall_config::load(&args.file)
         .map_err(|e| e.to_string())
-        .and_then(rehearsed)
+        .and_then(|plan| rehearsed(&args.file, &plan))
     {
         Ok(()) => parshall_config::check(args),
         Err(message) => {
@@ -254,6 +244,18 @@ pub fn check_config(args: &ConfigCheckArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What a model of the router says to the commands of a plan.
+pub fn rehearsed(file: &Path, plan: &Plan) -> Result<(), String> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for given in &plan.given {
+        // Any interface will do in place of one that the file expects to be there.
+        let line = format!("create loopback interface name {given}");
+        lines.push((given.clone(), line));
+    }
+    lines.extend(plan.script(&file.display().to_string()));
+    rehearse(&engine_config(&plan.engine), &lines).map_err(|e| e.to_string())
 }
 
 pub fn engine_config(settings: &EngineSettings) -> EngineConfig {

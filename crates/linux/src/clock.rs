@@ -48,6 +48,15 @@ pub fn monotonic_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
+/// Whether something keeps the clock right (NTP, PTP), as adjtimex(2) tells it; `None` where the kernel does not say.
+pub fn is_synchronized() -> Option<bool> {
+    // SAFETY: an all-zero timex is a valid one; its `modes` of 0 ask to read only.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a live local, which the call fills and does not keep.
+    let rc = unsafe { libc::adjtimex(&mut state) };
+    (rc >= 0).then(|| rc != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0)
+}
+
 /// Seconds that local time is east of UTC at a moment, given in seconds since 1970: what the C library makes of `TZ` and
 /// `/etc/localtime`. 0 where it cannot say.
 pub fn local_offset(unix_seconds: i64) -> i32 {

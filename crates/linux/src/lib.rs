@@ -29,6 +29,7 @@ mod netlink;
 mod netns;
 mod prefix;
 pub mod priority;
+pub mod probe;
 mod route;
 mod socket_file;
 mod statistics;
