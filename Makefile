@@ -9,13 +9,16 @@ SECONDS_EACH ?= 60
 CROSS ?= aarch64-unknown-linux-gnu
 WIDE ?= x86-64-v4
 
-.PHONY: help build demo test bench lint fmt fuzz loom miri valgrind cross wide clean
+.PHONY: help build deb demo test bench lint fmt fuzz loom miri valgrind cross wide clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 build: ## The release binary
 	$(CARGO) build --release --locked --package parshall
+
+deb: build ## A Debian package into $(TARGET)/debian
+	packaging/deb.sh $(PARSHALL) $(TARGET)/debian
 
 demo: build ## Router, hosts, traffic and a collector, for 30 seconds
 	$(PARSHALL) lab

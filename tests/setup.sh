@@ -28,6 +28,9 @@ needs=(
   modprobe:kmod            # finds the modules it needs
   xz:xz-utils              # unpacks its kernel
   /usr/lib/frr/bgpd:frr    # tells us of its BGP routes by BMP
+  promtool:prometheus      # judges the metrics; nothing of it needs to run
+  script:bsdutils          # a terminal for `parshall top`
+  systemd-analyze:systemd  # judges the service's unit
   dropwatch:dropwatch      # reads the drops that we report to the kernel's drop monitor
 )
 
@@ -117,6 +120,18 @@ install_vpp_clients() {
   echo "$source" >"$cache/bin/govpp-client.source"
 }
 
+# Judges from PyPI, in an environment of their own in the user's cache.
+judges=(openapi-spec-validator==0.9.0 prometheus-client==0.26.0)
+build_venv() {
+  local venv="${XDG_CACHE_HOME:-$HOME/.cache}/parshall-tests/venv" judge
+  [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
+  for judge in "${judges[@]}"; do
+    [ -d "$(echo "$venv"/lib/python3*/site-packages/"$(echo "${judge%%==*}" | tr - _)-${judge##*==}".dist-info)" ] ||
+      "$venv/bin/pip" install --quiet --disable-pip-version-check "$judge"
+  done
+}
+
 [ ${#packages[@]} -eq 0 ] || install_packages
 build_goflow2
 install_vpp_clients
+build_venv

@@ -73,7 +73,7 @@ fn devices(plan: &Plan) -> Vec<Device> {
         // In another namespace it is not to be seen from here.
         let away = words
             .iter()
-            .any(|w| w.contains("namespace") || *w == "netns");
+            .any(|w| w.contains("namespace") || ["host-ns", "netns"].contains(w));
         (!away).then(|| Device {
             name: name.trim_matches('"').to_owned(),
             xdp,

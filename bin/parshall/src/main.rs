@@ -5,6 +5,7 @@ mod cpu;
 mod doctor;
 mod front;
 mod generate;
+mod notify;
 mod run;
 mod vpp;
 

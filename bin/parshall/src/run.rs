@@ -5,14 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use parshall_config::{ConfigCheckArgs, EngineSettings, Plan};
+use parshall_control::logging::LogSink;
 use parshall_control::revision::Revisions;
 use parshall_control::run::{Wakeup, run};
 use parshall_control::{EngineConfig, Output, Router, execute_lines, rehearse};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
 use crate::front::{FrontEnds, Optional, Sockets};
+use crate::notify::{Notify, Watchdog, watchdog_period};
 
 /// Arguments of `parshall run`.
 #[derive(Args, Clone, Debug)]
@@ -39,9 +43,28 @@ pub struct RunArgs {
     /// What to log, as in RUST_LOG: a level, or levels by module. Instead of the file's.
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
+    /// How to log: lines for people, or a JSON object a line.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
     /// Listen where VPP does as well: /run/vpp/cli.sock for vppctl, stats.sock, api.sock.
     #[arg(long)]
     pub vpp_compat: bool,
+}
+
+/// How messages are written.
+#[derive(ValueEnum, Clone, Copy, Debug, Default)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// The filter that messages pass, and what changes it.
+pub struct Log {
+    filter: String,
+    sink: LogSink,
 }
 
 /// Runs a router until a signal or `shutdown` ends it.
@@ -108,7 +131,8 @@ fn start(args: &RunArgs) -> Result<(), String> {
             "{name}: interfaces.{given}: its `type` is not said, so it would have to be there already; a new router has none"
         ));
     }
-    log_to_stderr(args.log.as_deref().unwrap_or(plan.log.as_str()))?;
+    let filter = args.log.as_deref().unwrap_or(plan.log.as_str());
+    let log = log_to_stderr(filter, args.log_format)?;
     for note in &plan.notes {
         tracing::warn!("{note}");
     }
@@ -136,6 +160,7 @@ fn start(args: &RunArgs) -> Result<(), String> {
         files: Vec::new(),
         sockets,
         configured,
+        log,
     })
 }
 
@@ -149,6 +174,8 @@ pub struct Launch {
     pub files: Vec<PathBuf>,
     /// Where it listens.
     pub sockets: Sockets,
+    /// What is logged.
+    pub log: Log,
     /// What its revisions begin with.
     pub configured: Configured,
 }
@@ -186,6 +213,7 @@ pub fn run_with(launch: Launch) -> Result<(), String> {
     // Signals are taken over first: from here on they end the router in order.
     let mut wakeup = Wakeup::new().map_err(|e| format!("cannot watch for signals: {e}"))?;
     let mut router = Router::new(engine).map_err(|e| e.to_string())?;
+    router.set_log_sink(&launch.log.filter, launch.log.sink);
     if let Err(error) = execute_lines(&mut router, &lines) {
         router.shut_down();
         return Err(error.to_string());
@@ -210,12 +238,24 @@ pub fn run_with(launch: Launch) -> Result<(), String> {
         "running with {name}; commands at {}",
         sockets.command.display()
     );
+    let mut watchdog = tell_ready(&wakeup);
     run(&mut router, &requests, &mut wakeup);
     // Whoever still waits for the router is told that it has ended; then the front ends can end.
     drop(wakeup);
+    watchdog.iter_mut().for_each(Watchdog::stop);
     front.stop();
     tracing::info!("ended");
     Ok(())
+}
+
+/// Tells whoever started the router that it runs, and goes on telling if that is wanted.
+fn tell_ready(wakeup: &Wakeup) -> Option<Watchdog> {
+    let notify = Notify::from_env()?;
+    notify.say(&format!("READY=1\nMAINPID={}", std::process::id()));
+    let started = Watchdog::start(notify, watchdog_period()?, wakeup.asker());
+    started
+        .map_err(|e| tracing::error!("no watchdog: {e}"))
+        .ok()
 }
 
 /// Executes a file that the start-up configuration names. As with VPP, what is wrong in it does not end the router.
@@ -279,11 +319,25 @@ fn clock_seed() -> u64 {
     now.map_or(1, |d| d.as_nanos() as u64) ^ u64::from(std::process::id()) << 32
 }
 
-pub fn log_to_stderr(filter: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(filter).map_err(|e| format!("--log {filter}: {e}"))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+/// Logs to standard error what passes this filter.
+pub fn log_to_stderr(filter: &str, format: LogFormat) -> Result<Log, String> {
+    let wrong = |e| format!("--log {filter}: {e}");
+    let (layer, handle) = reload::Layer::new(EnvFilter::try_new(filter).map_err(wrong)?);
+    let plain = fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
-    log.try_init().map_err(|e| e.to_string())
+    let written = match format {
+        LogFormat::Text => plain.boxed(),
+        LogFormat::Json => plain.json().flatten_event(true).boxed(),
+    };
+    let log = tracing_subscriber::registry().with(layer).with(written);
+    log.try_init().map_err(|e| e.to_string())?;
+    let sink = move |filter: &str| {
+        let filter = EnvFilter::try_new(filter).map_err(|e| e.to_string())?;
+        handle.reload(filter).map_err(|e| e.to_string())
+    };
+    Ok(Log {
+        filter: filter.to_owned(),
+        sink: Box::new(sink),
+    })
 }

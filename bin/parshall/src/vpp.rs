@@ -7,7 +7,7 @@ use clap::Args;
 use parshall_config::startup::{MAX_BYTES, Startup};
 
 use crate::front::Sockets;
-use crate::run::{Configured, Launch, engine_config, log_to_stderr, run_with};
+use crate::run::{Configured, Launch, Log, LogFormat, engine_config, log_to_stderr, run_with};
 
 /// Arguments of `parshall vpp`.
 #[derive(Args, Clone, Debug)]
@@ -52,17 +52,17 @@ pub fn run(args: &VppArgs) -> Result<(), String> {
         None => Startup::parse(&args.words.join(" "))
             .map_err(|e| format!("start-up configuration: {e}"))?,
     };
-    log_to_stderr(startup.log.as_str())?;
+    let log = log_to_stderr(startup.log.as_str(), LogFormat::Text)?;
     for note in &startup.notes {
         tracing::info!("{note}");
     }
     let pid_file = startup.pid_file.clone().map(PidFile::write).transpose()?;
-    let ran = run_with(launch(startup));
+    let ran = run_with(launch(startup, log));
     drop(pid_file);
     ran
 }
 
-fn launch(startup: Startup) -> Launch {
+fn launch(startup: Startup, log: Log) -> Launch {
     // Beside what VPP has there is our own command socket, of a name that VPP does not use.
     let command = startup.runtime_dir.join("parshall.sock");
     let mut sockets = Sockets::beside(&command, startup.group);
@@ -80,6 +80,7 @@ fn launch(startup: Startup) -> Launch {
         lines: Vec::new(),
         files: startup.exec,
         sockets,
+        log,
     }
 }
 

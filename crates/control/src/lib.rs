@@ -18,6 +18,7 @@ mod forwarding;
 mod header_line;
 pub mod ifindex;
 mod interface;
+pub mod logging;
 mod neighbor;
 mod objects;
 mod path;

@@ -54,7 +54,7 @@ pub fn is_synchronized() -> Option<bool> {
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live local, which the call fills and does not keep.
     let rc = unsafe { libc::adjtimex(&mut state) };
-    (rc >= 0).then(|| rc != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0)
+    (rc >= 0).then_some(rc != libc::TIME_ERROR && state.status & libc::STA_UNSYNC == 0)
 }
 
 /// Seconds that local time is east of UTC at a moment, given in seconds since 1970: what the C library makes of `TZ` and

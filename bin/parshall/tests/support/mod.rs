@@ -260,6 +260,15 @@ impl Router {
 
     /// The same through another program, which starts it: `setpriv ...`.
     pub fn start_by(ns: &Netns, starter: &str, config: &str) -> Router {
+        Router::start_whole(ns, starter, config, "")
+    }
+
+    /// The same with more arguments for `parshall run`.
+    pub fn start_args(ns: &Netns, config: &str, args: &str) -> Router {
+        Router::start_whole(ns, "", config, args)
+    }
+
+    fn start_whole(ns: &Netns, starter: &str, config: &str, args: &str) -> Router {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("router.yaml");
         let socket = dir.path().join("cli.sock");
@@ -270,7 +279,7 @@ impl Router {
         .unwrap();
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let line = format!(
-            "{starter} {} run -c {}",
+            "{starter} {} run -c {} {args}",
             parshall().display(),
             path.display()
         );

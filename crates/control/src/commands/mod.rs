@@ -14,6 +14,7 @@ mod configuration;
 mod create;
 mod diagnostics;
 mod drops;
+mod logging;
 mod memif;
 mod mpls;
 mod neighbor;
@@ -107,6 +108,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("show mpls", "MPLS: labels"),
     ("show bgp", "BGP routes that samples tell of"),
     ("set", "Settings"),
+    ("set logging", "What is logged"),
     ("set acl-plugin", "Access lists"),
     (
         "show acl-plugin",
@@ -166,6 +168,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         packet_generator::COMMANDS,
         trace::COMMANDS,
         drops::COMMANDS,
+        logging::COMMANDS,
         configuration::COMMANDS,
         system::COMMANDS,
         diagnostics::COMMANDS,

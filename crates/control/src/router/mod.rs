@@ -165,6 +165,7 @@ pub struct Router {
     pub(crate) started: Instant,
     /// Seconds that the shown clock is ahead.
     pub(crate) clock_ahead: f64,
+    pub(crate) logging: crate::logging::Logging,
     table: Arc<CommandTable<Handler>>,
     journal: Vec<Undo>,
     depth: usize,
@@ -246,6 +247,7 @@ impl Router {
             statistics: None,
             started: Instant::now(),
             clock_ahead: 0.0,
+            logging: crate::logging::Logging::default(),
             table: commands::table()?,
             journal: Vec::new(),
             depth: 0,

@@ -45,27 +45,25 @@ fn feature(
                 mend,
             )
         }
-        None => Finding::ok(
-            name,
-            format!("{what}: cannot be asked for without privilege"),
-        ),
+        None => Finding::ok(name, format!("{what}: the system does not tell")),
     }]
 }
 
-/// Whether a module is loaded or built in, as far as that leaves a trace.
-fn module(s: &dyn System, name: &str) -> bool {
+/// Whether a module is loaded, built in or at hand; `None` where the system keeps no list of them.
+fn module(s: &dyn System, name: &str) -> Option<bool> {
+    if s.exists(&format!("/sys/module/{name}")) {
+        return Some(true);
+    }
     let release = s.read("/proc/sys/kernel/osrelease").unwrap_or_default();
     let listed = |file: &str| {
-        let text = s
-            .read(&format!("/lib/modules/{release}/{file}"))
-            .unwrap_or_default();
-        text.lines().any(|l| {
+        let text = s.read(&format!("/lib/modules/{release}/{file}"))?;
+        Some(text.lines().any(|l| {
             let path = l.split(':').next().unwrap_or(l);
             let file = path.rsplit('/').next().unwrap_or(path);
             file.split('.').next() == Some(name)
-        })
+        }))
     };
-    s.exists(&format!("/sys/module/{name}")) || listed("modules.builtin") || listed("modules.dep")
+    Some(listed("modules.builtin")? || listed("modules.dep")?)
 }
 
 pub fn af_xdp(s: &dyn System, w: &Wanted) -> Vec<Finding> {
@@ -137,7 +135,7 @@ pub fn veth(s: &dyn System, _: &Wanted) -> Vec<Finding> {
     let why = "`parshall lab` cannot build its network";
     feature(
         "veth",
-        Some(module(s, "veth")),
+        module(s, "veth"),
         false,
         "veth",
         why,
@@ -147,10 +145,10 @@ pub fn veth(s: &dyn System, _: &Wanted) -> Vec<Finding> {
 
 pub fn vlan(s: &dyn System, _: &Wanted) -> Vec<Finding> {
     // The router does VLANs itself: the kernel's are of use only beside it.
-    let there = if module(s, "8021q") {
+    let there = if module(s, "8021q") == Some(true) {
         "there"
     } else {
-        "not there, and not needed: the router has its own"
+        "not seen, and not needed: the router has its own"
     };
     vec![Finding::ok("vlan", format!("8021q: {there}"))]
 }
