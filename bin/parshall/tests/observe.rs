@@ -220,12 +220,12 @@ fn levels_change_while_it_runs_and_lines_are_json() {
         stream.read_to_string(&mut text).unwrap();
         assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
     };
-    command("comment first");
+    command("comment { first }");
     router.ctl("set logging level web info");
     assert!(router.ctl("show logging").contains("parshall_web"));
-    command("comment second");
+    command("comment { second }");
     router.ctl("set logging level web default");
-    command("comment third");
+    command("comment { third }");
     let log = router.log();
     let read = |l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{l}: {e}"));
     let lines: Vec<Value> = log.lines().map(read).collect();
@@ -233,7 +233,7 @@ fn levels_change_while_it_runs_and_lines_are_json() {
         .iter()
         .filter(|l| l["target"] == "parshall_web::handlers");
     let said: Vec<&str> = of_web.filter_map(|l| l["message"].as_str()).collect();
-    assert_eq!(said, ["command over HTTP: comment second"], "{log}");
+    assert_eq!(said, ["command over HTTP: comment { second }"], "{log}");
     assert!(!log.contains("running; commands at"), "{log}");
 }
 

@@ -451,7 +451,7 @@ const METRICS: &[Metric] = &[
     ),
     metric(
         Counter,
-        "parshall_sflow_counter_samples_sent",
+        "parshall_sflow_interface_samples_sent",
         "",
         &[],
         "Interface counter samples in datagrams.",
