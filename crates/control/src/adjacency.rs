@@ -30,6 +30,8 @@ pub struct LinkInfo {
     pub mtu: u16,
     /// It can be sent on.
     pub up: bool,
+    /// What is sent on it has one place to go: there are no neighbours to look for.
+    pub point_to_point: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,8 +151,12 @@ impl AdjacencyTable {
             IpAddr::V4(ip) => Adjacency::incomplete_ip4(key.if_index, link, info.mtu, ip),
             IpAddr::V6(ip) => Adjacency::incomplete_ip6(key.if_index, link, info.mtu, ip),
         };
-        let Some(dst) = self.macs.get(&(key.if_index, key.next_hop)) else {
-            return bare;
+        // The header only says what kind of packet it is, and is taken off again.
+        const NOBODY: [u8; 6] = [0; 6];
+        let dst = match self.macs.get(&(key.if_index, key.next_hop)) {
+            _ if info.point_to_point => &NOBODY,
+            Some(dst) => dst,
+            None => return bare,
         };
         let mut header = [0; 14];
         header[..6].copy_from_slice(dst);
@@ -203,6 +209,7 @@ mod tests {
             mac: [2; 6],
             mtu: 1500,
             up: true,
+            point_to_point: false,
         };
         t.set_link(&slab, 3, Some(info));
         let (a, m) = (

@@ -1,7 +1,7 @@
 //! The real [`Objects`]: routes and paths turned into what workers read.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use parshall_fib::{
@@ -42,6 +42,22 @@ impl Forwarding {
         }
     }
 
+    /// Index of a table.
+    ///
+    /// # Errors
+    /// When there is none of this number.
+    pub fn table_index_of(&self, family: Family, id: u32) -> Result<u32> {
+        self.table_index(family, id).ok_or(Error::NoTable {
+            family: family.word(),
+            id,
+        })
+    }
+
+    fn is_point_to_point(&self, if_index: u32) -> bool {
+        let link = self.adjacencies.link(if_index);
+        link.is_some_and(|l| l.point_to_point)
+    }
+
     /// Frees what workers have let go of.
     pub fn reclaim(&self) {
         self.shared.domain.reclaim();
@@ -57,6 +73,13 @@ impl Forwarding {
         let via = match leg.target {
             Target::Neighbor { if_index, ip } => {
                 return self.neighbor(payload, leg, (if_index, ip), made);
+            }
+            Target::Other(Via::Attached { if_index }) if self.is_point_to_point(if_index) => {
+                let nobody = match payload {
+                    Payload::Ip6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+                    _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                };
+                return self.neighbor(payload, leg, (if_index, nobody), made);
             }
             Target::Other(via) => via,
         };

@@ -169,6 +169,14 @@ impl Interface {
             _ => None,
         }
     }
+    /// The tunnel whose end it is.
+    pub fn tunnel(&self) -> Option<&crate::tunnel::TunnelSpec> {
+        self.virtual_kind()?.tunnel()
+    }
+    /// Whether what is sent on it has one place to go, and no Ethernet address.
+    pub fn is_point_to_point(&self) -> bool {
+        self.tunnel().is_some_and(|t| t.is_point_to_point())
+    }
     /// What it takes of its parent's frames, if it is a sub-interface.
     pub fn sub(&self) -> Option<&SubSpec> {
         self.virtual_kind()?.sub()

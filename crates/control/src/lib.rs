@@ -35,6 +35,7 @@ mod solicit;
 mod statistics;
 mod telemetry;
 mod text;
+pub mod tunnel;
 mod virtual_interface;
 
 pub use ask::Asker;

@@ -5,12 +5,15 @@
 use parshall_nodes::vlan::{TagRewrite, Tags, VlanMatch};
 
 use crate::error::{Error, Result};
+use crate::tunnel::TunnelSpec;
 
 /// What an interface without a device is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VirtualKind {
     /// The part of an interface's traffic that has certain VLAN tags.
     Sub(SubSpec),
+    /// An end of a tunnel.
+    Tunnel(TunnelSpec),
 }
 
 impl VirtualKind {
@@ -18,48 +21,63 @@ impl VirtualKind {
     pub fn stem(&self) -> &'static str {
         match self {
             VirtualKind::Sub(_) => "sub",
+            VirtualKind::Tunnel(t) => t.stem(),
         }
     }
     /// Its type's name in messages about configurations.
     pub fn type_name(&self) -> &'static str {
         match self {
             VirtualKind::Sub(_) => "sub-interface",
+            VirtualKind::Tunnel(_) => "tunnel",
         }
     }
     /// The node that what is sent through it is handed to.
     pub fn output_node(&self) -> &'static str {
         match self {
             VirtualKind::Sub(_) => "sub-interface-output",
+            VirtualKind::Tunnel(_) => "tunnel-output",
         }
     }
     /// The words of the command that deletes one.
     pub fn delete_words(&self) -> &'static str {
         match self {
             VirtualKind::Sub(_) => "delete sub-interface",
+            VirtualKind::Tunnel(t) => t.delete_words(),
         }
     }
     /// VPP's word for its kind; `None` = that of its parent.
     pub fn word(&self) -> Option<&'static str> {
         match self {
             VirtualKind::Sub(_) => None,
+            VirtualKind::Tunnel(t) => Some(t.word()),
         }
     }
     /// ifType (IANAifType-MIB).
     pub fn if_type(&self) -> u32 {
         match self {
             VirtualKind::Sub(_) => 135,
+            VirtualKind::Tunnel(_) => 131,
         }
     }
     /// The interface that it is a part of: with it go link, Ethernet address and sizes, and it goes with that.
     pub fn parent(&self) -> Option<u32> {
         match self {
             VirtualKind::Sub(s) => Some(s.parent),
+            VirtualKind::Tunnel(_) => None,
         }
     }
     /// What a sub-interface takes.
     pub fn sub(&self) -> Option<&SubSpec> {
         match self {
             VirtualKind::Sub(s) => Some(s),
+            VirtualKind::Tunnel(_) => None,
+        }
+    }
+    /// What a tunnel is.
+    pub fn tunnel(&self) -> Option<&TunnelSpec> {
+        match self {
+            VirtualKind::Tunnel(t) => Some(t),
+            VirtualKind::Sub(_) => None,
         }
     }
 }

@@ -65,6 +65,10 @@ reasons! {
     InterfaceDown, "interface_down", "interface is down", Buffer, 331;
     InterfaceGone, "interface_gone", "interface was removed", Buffer, 331;
     LinkMtuExceeded, "link_mtu_exceeded", "frame longer than the interface carries", L2, 262;
+    NoTunnel, "no_tunnel", "no tunnel of this kind between these addresses", Tunnel, 288;
+    VxlanMalformed, "vxlan_malformed", "UDP or VXLAN header of a tunnel wrong", Tunnel, 307;
+    GreMalformed, "gre_malformed", "GRE header wrong, or with options that are not understood", Tunnel, 315;
+    TunnelPayload, "tunnel_payload", "a tunnel does not carry such packets", Tunnel, 325;
     NestedTooDeep, "nested_too_deep", "went out through too many tunnels or virtual interfaces in each other", Tunnel, 286;
     // Ethernet.
     EthernetTooShort, "ethernet_too_short", "frame shorter than an Ethernet header", L2, 324;

@@ -19,6 +19,20 @@ fn finish(h: u64) -> u32 {
     ((h >> 32) as u32 ^ h as u32) | 1 << 31
 }
 
+/// Hash of two words that name a flow.
+pub fn mix_flow(a: u64, b: u64) -> u32 {
+    finish(mix(a, b))
+}
+
+/// Hash of the IP packet at `at`, IPv6 or IPv4; its fixed header is there.
+pub fn rehash(pool: &Pool, b: BufferIndex, at: usize, ip6: bool) -> u32 {
+    if ip6 {
+        hash_ip6(pool, b, at)
+    } else {
+        hash_ip4(pool, b, at)
+    }
+}
+
 fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 132)
 }

@@ -1,34 +1,56 @@
 //! `ip4-local`: packets for the router itself (RFC 1122 section 3.2).
 //!
-//! ICMP goes on to be answered. Nothing else is served in the dataplane: UDP gets Port Unreachable (which
+//! ICMP goes on to be answered, what belongs to tunnels to `tunnel-input`. Nothing else is served in the dataplane: UDP gets Port Unreachable (which
 //! ends a traceroute), other protocols Protocol Unreachable, TCP and group traffic are dropped.
 //!
 //! Drop reasons: `local_no_port`, `local_no_protocol`, `reassembly_unsupported`, `ip4_multicast`.
+
+use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame};
 use parshall_counters::DropReason;
 use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
 
 use crate::icmp_error::{IcmpAsk, ask};
+use crate::state::Shared;
 use crate::trace::format_ip4;
+use crate::tunnel::Tunnels;
+use crate::tunnel_input::claim;
 
 /// The node's description.
-pub const SPEC: NodeSpec =
-    NodeSpec::new("ip4-local", &["ip4-icmp-input", "ip4-icmp-error"]).format(format_ip4);
+pub const SPEC: NodeSpec = NodeSpec::new(
+    "ip4-local",
+    &["ip4-icmp-input", "ip4-icmp-error", "tunnel-input"],
+)
+.format(format_ip4);
 
 const ICMP_INPUT: u16 = 0;
 const ICMP_ERROR: u16 = 1;
+const TUNNEL_INPUT: u16 = 2;
 
 /// The node.
-pub struct Ip4Local;
+pub struct Ip4Local {
+    shared: Arc<Shared>,
+}
 
-fn deliver(cx: &mut Ctx<'_>, i: usize, b: BufferIndex) {
+impl Ip4Local {
+    /// Over this state.
+    pub fn new(shared: Arc<Shared>) -> Ip4Local {
+        Ip4Local { shared }
+    }
+}
+
+fn deliver(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, tunnels: &Tunnels) {
     let h: [u8; 20] = *cx.pool.peek(b, 0);
     if h[16] >= 224 {
         return cx.drop_packet(i, b, DropReason::Ip4Multicast);
     }
     if u16::from_be_bytes([h[6], h[7]]) & 0x3FFF != 0 {
         return cx.drop_packet(i, b, DropReason::ReassemblyUnsupported);
+    }
+    if claim(cx, b, tunnels, usize::from(h[0] & 15) * 4, h[9]) {
+        cx.next[i] = TUNNEL_INPUT;
+        return;
     }
     let (reason, error) = match h[9] {
         1 => {
@@ -48,8 +70,9 @@ fn deliver(cx: &mut Ctx<'_>, i: usize, b: BufferIndex) {
 
 impl Node for Ip4Local {
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        let tunnels = self.shared.tunnels.load(cx.rcu);
         for (i, &b) in frame.packets().iter().enumerate() {
-            deliver(cx, i, b);
+            deliver(cx, i, b, tunnels);
         }
         Dispatch::Each
     }

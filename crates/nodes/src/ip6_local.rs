@@ -1,6 +1,6 @@
 //! `ip6-local`: packets for the router itself, by address or by group (RFC 4291 section 2.8).
 //!
-//! ICMPv6 goes on to be answered. UDP gets Port Unreachable, unknown headers a Parameter Problem (RFC
+//! ICMPv6 goes on to be answered, what belongs to tunnels to `tunnel-input`. UDP gets Port Unreachable, unknown headers a Parameter Problem (RFC
 //! 8200 section 4), TCP and other group traffic are dropped.
 //!
 //! Drop reasons: `local_no_port`, `local_no_protocol`, `reassembly_unsupported`, `ip6_multicast`,
@@ -17,13 +17,18 @@ use parshall_wire::{IpProtocol, Ipv6Packet};
 use crate::icmp_error::{IcmpAsk, ask};
 use crate::state::{IfAddresses, Shared};
 use crate::trace::format_ip6;
+use crate::tunnel_input::claim;
 
 /// The node's description.
-pub const SPEC: NodeSpec =
-    NodeSpec::new("ip6-local", &["ip6-icmp-input", "ip6-icmp-error"]).format(format_ip6);
+pub const SPEC: NodeSpec = NodeSpec::new(
+    "ip6-local",
+    &["ip6-icmp-input", "ip6-icmp-error", "tunnel-input"],
+)
+.format(format_ip6);
 
 const ICMP_INPUT: u16 = 0;
 const ICMP_ERROR: u16 = 1;
+const TUNNEL_INPUT: u16 = 2;
 
 /// The node.
 pub struct Ip6Local {
@@ -60,9 +65,15 @@ impl Ip6Local {
             // Source routes end here (RFC 5095 for the one kind that anybody sent).
             return cx.drop_packet(i, b, DropReason::LocalNoProtocol);
         }
-        let (reason, error) = match upper.protocol {
+        let (offset, protocol) = (upper.offset, upper.protocol);
+        let tunnels = self.shared.tunnels.load(cx.rcu);
+        if claim(cx, b, tunnels, offset, protocol.0) {
+            cx.next[i] = TUNNEL_INPUT;
+            return;
+        }
+        let (reason, error) = match protocol {
             IpProtocol::ICMPV6 => {
-                cx.pool.meta_mut(b).scratch[0] = upper.offset as u32;
+                cx.pool.meta_mut(b).scratch[0] = offset as u32;
                 cx.next[i] = ICMP_INPUT;
                 return;
             }

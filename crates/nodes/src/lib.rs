@@ -51,6 +51,9 @@ pub mod state;
 mod sub_interface_output;
 mod tag_rewrite;
 mod trace;
+pub mod tunnel;
+mod tunnel_input;
+mod tunnel_output;
 pub mod vlan;
 
 #[cfg(test)]
@@ -236,9 +239,14 @@ const NODES: &[(NodeSpec, Make)] = &[
     (ip_lookup::SPEC6, |b| {
         wide(ip_lookup::IpLookup::<Ip6>::new(b.shared.clone()))
     }),
-    (ip4_local::SPEC, |_| Box::new(ip4_local::Ip4Local)),
+    (ip4_local::SPEC, |b| {
+        Box::new(ip4_local::Ip4Local::new(b.shared.clone()))
+    }),
     (ip6_local::SPEC, |b| {
         Box::new(ip6_local::Ip6Local::new(b.shared.clone()))
+    }),
+    (tunnel_input::SPEC, |b| {
+        Box::new(tunnel_input::TunnelInput::new(b.shared.clone()))
     }),
     (ip4_icmp::SPEC, |_| Box::new(ip4_icmp::Ip4Icmp)),
     (ip6_icmp::SPEC, |b| {
@@ -283,6 +291,9 @@ const NODES: &[(NodeSpec, Make)] = &[
     }),
     (acl::OUT, |b| {
         wide(acl::Acl::<acl::Out>::new(b.shared.clone(), b.seat))
+    }),
+    (tunnel_output::SPEC, |b| {
+        Box::new(tunnel_output::TunnelOutput::new(b.shared.clone()))
     }),
     (sub_interface_output::SPEC, |b| {
         Box::new(sub_interface_output::SubInterfaceOutput::new(

@@ -23,6 +23,24 @@ fn add_parts(pool: &Pool, b: BufferIndex, offset: usize, sum: Checksum) -> u16 {
     sum.finish()
 }
 
+/// Whether the checksum over a packet's bytes from `offset` on is right.
+pub fn checksum_ok(pool: &Pool, b: BufferIndex, offset: usize) -> bool {
+    add_parts(pool, b, offset, Checksum::new()) == 0
+}
+
+/// The checksum of the UDP datagram behind an IPv6 header of 40 bytes, its field being zero.
+pub fn udp6_checksum(pool: &Pool, b: BufferIndex) -> u16 {
+    let header: &[u8; 40] = pool.peek(b, 0);
+    let ip = Ipv6Packet::new_unchecked(&header[..]);
+    let (src, dst): (Ipv6Addr, Ipv6Addr) = (ip.src_addr(), ip.dst_addr());
+    let len = pool.meta(b).total_len().saturating_sub(40);
+    match add_parts(pool, b, 40, pseudo_v6(&src, &dst, IpProtocol::UDP, len)) {
+        // RFC 768: zero means that there is none.
+        0 => 0xFFFF,
+        sum => sum,
+    }
+}
+
 /// Whether the checksum of the ICMP message behind an IPv4 header of `header_len` bytes is right.
 pub fn icmp4_checksum_ok(pool: &Pool, b: BufferIndex, header_len: usize) -> bool {
     add_parts(pool, b, header_len, Checksum::new()) == 0

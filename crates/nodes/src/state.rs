@@ -16,6 +16,7 @@ use parshall_fib::{
 use parshall_rcu::{Domain, Published, Reader};
 
 use crate::bridge::BridgeTable;
+use crate::tunnel::Tunnels;
 use crate::vlan::{VlanView, VlanViews};
 
 /// Bits of [`IfView::flags`].
@@ -213,6 +214,8 @@ pub struct Shared {
     pub dispositions: Dispositions,
     /// Access lists of interfaces.
     pub acls: Published<AclTables>,
+    /// Tunnels.
+    pub tunnels: Published<Tunnels>,
     /// Workers whose nodes were made.
     seats: AtomicUsize,
     /// Bridge domains and their ports.
@@ -249,6 +252,7 @@ impl Shared {
             impositions: Impositions::with_limit(&domain, limits.impositions),
             dispositions,
             acls: Published::new(AclTables::default()),
+            tunnels: Published::new(Tunnels::default()),
             seats: AtomicUsize::new(0),
             bridges: Published::new(BridgeTable::default()),
             macs: Arc::new(MacTable::new(limits.macs, hash_seed())),

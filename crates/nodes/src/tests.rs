@@ -22,3 +22,4 @@ mod ndisc;
 mod observe;
 mod sflow;
 mod sflow_tx;
+mod tunnels;

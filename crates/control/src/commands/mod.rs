@@ -33,6 +33,7 @@ mod show_fib;
 mod show_interface;
 mod system;
 mod trace;
+mod tunnel;
 mod vlan;
 
 use std::sync::Arc;
@@ -159,6 +160,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         neighbor::COMMANDS,
         mpls::COMMANDS,
         acl::COMMANDS,
+        tunnel::COMMANDS,
         sflow::COMMANDS,
         collectors::COMMANDS,
         records::COMMANDS,

@@ -195,7 +195,9 @@ impl Router {
     }
 
     fn announce_address(&mut self, index: u32, addr: IpAddr) {
-        let Some(i) = self.interfaces.get(index) else {
+        // Nobody looks for an address behind a point-to-point link.
+        let i = self.interfaces.get(index);
+        let Some(i) = i.filter(|i| !i.is_point_to_point()) else {
             return;
         };
         let made = match addr {

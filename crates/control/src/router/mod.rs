@@ -23,6 +23,7 @@ mod settings;
 mod sflow;
 mod streams;
 mod traces;
+mod tunnels;
 mod virtuals;
 
 use std::collections::BTreeMap;
@@ -339,6 +340,7 @@ impl Router {
         let shared = &self.engine.shared;
         shared.interfaces.publish(&shared.domain, table);
         self.publish_bridges();
+        self.publish_tunnels();
         self.publish_view();
     }
 

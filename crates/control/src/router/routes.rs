@@ -57,6 +57,12 @@ impl Router {
                 i.name
             )));
         }
+        if let Some(name) = self.tunnel_over(family, id) {
+            return Err(Error::refused(format!(
+                "{} table {id} routes the packets of tunnel {name}",
+                family.word()
+            )));
+        }
         let special = (family == Family::Ip6).then(|| link_local_route(id));
         let own = special.map_or(0, |_| 1);
         let n = self.rib.table(family, id)?.count();

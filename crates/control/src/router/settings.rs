@@ -80,6 +80,7 @@ impl Router {
                 mac: i.mac,
                 mtu: u16::try_from(i.mtu).unwrap_or(u16::MAX),
                 up: i.up && i.link,
+                point_to_point: i.is_point_to_point(),
             };
             self.forwarding.adjacencies.set_link(
                 &self.engine.shared.adjacencies,

@@ -228,6 +228,20 @@ impl Lab {
         self.shared.interfaces.publish(&self.shared.domain, table);
     }
 
+    /// Adds an interface without a device, the next in number, whose packets go to `node`.
+    pub fn add_virtual(&mut self, n: u32, node: &str) {
+        let view = IfView {
+            flags: if_flags::EXISTS | if_flags::UP | if_flags::IP4 | if_flags::IP6 | if_flags::MPLS,
+            mac: IfView::mac_word(router_mac(n).0),
+            mtu: u32::from(MTU),
+            ..IfView::default()
+        };
+        assert_eq!(self.interfaces.len(), n as usize);
+        self.interfaces.push((view, IfAddresses::default()));
+        self.harness.add_virtual(n, node, 65_535);
+        self.publish();
+    }
+
     /// Changes what is known of interface `n`.
     pub fn edit(&mut self, n: u32, edit: impl FnOnce(&mut IfView, &mut IfAddresses)) {
         let (view, addresses) = &mut self.interfaces[n as usize];
@@ -248,7 +262,8 @@ impl Lab {
         });
     }
 
-    fn add(&self, adj: Adjacency) -> Dpo {
+    /// Adds an adjacency.
+    pub fn add(&self, adj: Adjacency) -> Dpo {
         Dpo::new(
             DpoKind::Adjacency,
             self.shared.adjacencies.insert(adj).unwrap(),

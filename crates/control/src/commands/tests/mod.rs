@@ -7,6 +7,7 @@ mod collectors;
 mod grammar;
 mod running;
 mod sampling;
+mod tunnels;
 mod virtuals;
 mod workers;
 
@@ -82,6 +83,8 @@ fn everything(r: &mut Router) -> Vec<serde_json::Value> {
         "show sflow interfaces",
         "show acl-plugin acl",
         "show acl-plugin interface",
+        "show ipip tunnel",
+        "show vxlan tunnel",
     ];
     let mut out: Vec<_> = lines.iter().map(|l| data(r, l)).collect();
     let mut sflow = data(r, "show sflow");

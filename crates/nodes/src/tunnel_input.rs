@@ -1,0 +1,203 @@
+//! `tunnel-input`: packets to an end of a tunnel: the outer headers are taken off, and what was inside is received on
+//! the tunnel's interface.
+//!
+//! RFC 7348 section 4.1 (VXLAN; the UDP checksum is not looked at, which it allows), RFC 2003, RFC 4213, RFC 2473 (IP in
+//! IP), RFC 2784 and RFC 7676 (GRE; with or without checksum, without key and sequence number). Both outer addresses must
+//! be the tunnel's. A packet in a packet in a packet is taken out of at most eight.
+//!
+//! Drop reasons: `no_tunnel`, `vxlan_malformed`, `gre_malformed`, `tunnel_payload`, `interface_down`, `nested_too_deep`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
+use parshall_counters::DropReason;
+use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+
+use crate::parts::checksum_ok;
+use crate::state::{IfTable, Shared, if_flags};
+use crate::tunnel::{
+    Encap, GRE, GRE_TEB, PROTO_GRE, PROTO_IP4, PROTO_IP6, PROTO_UDP, TunnelKey, Tunnels, UDP_VXLAN,
+    outer_addresses,
+};
+
+/// The node's description.
+pub const SPEC: NodeSpec = NodeSpec::new(
+    "tunnel-input",
+    &["ethernet-input", "ip4-input", "ip6-input", "mpls-input"],
+);
+
+const ETHERNET_INPUT: u16 = 0;
+const IP4_INPUT: u16 = 1;
+const IP6_INPUT: u16 = 2;
+const MPLS_INPUT: u16 = 3;
+
+/// Packets that a packet is taken out of, and tunnels it leaves by, at most.
+const MAX_NESTING: u32 = 8;
+/// Bytes of a GRE checksum and the reserved field behind it.
+const GRE_CHECKSUM: usize = 4;
+
+/// The node.
+pub struct TunnelInput {
+    shared: Arc<Shared>,
+}
+
+impl TunnelInput {
+    /// Over this state.
+    pub fn new(shared: Arc<Shared>) -> TunnelInput {
+        TunnelInput { shared }
+    }
+}
+
+/// What a packet has inside: of which tunnel, behind how many bytes, and where that goes.
+struct Found {
+    encap: Encap,
+    skip: usize,
+    next: u16,
+}
+
+/// Whether a packet for the router, its upper layer of `protocol` at `at`, is for `tunnel-input`, which is told both.
+pub fn claim(cx: &mut Ctx<'_>, b: BufferIndex, tunnels: &Tunnels, at: usize, protocol: u8) -> bool {
+    if tunnels.is_empty() {
+        return false;
+    }
+    let port = cx
+        .pool
+        .head::<4>(b, at)
+        .map_or(0, |p| u16::from_be_bytes([p[2], p[3]]));
+    let claimed = tunnels.claim(protocol, port);
+    if claimed {
+        cx.pool.meta_mut(b).scratch = [at as u32, u32::from(protocol)];
+    }
+    claimed
+}
+
+fn look(cx: &mut Ctx<'_>, b: BufferIndex) -> Result<Found, DropReason> {
+    let [at, protocol] = cx.pool.meta(b).scratch;
+    let at = at as usize;
+    let found = |encap, skip, next| Ok(Found { encap, skip, next });
+    match protocol as u8 {
+        PROTO_UDP => look_at_vxlan(cx, b, at),
+        PROTO_GRE => look_at_gre(cx, b, at),
+        PROTO_IP4 => found(Encap::Ip, at, IP4_INPUT),
+        PROTO_IP6 => found(Encap::Ip, at, IP6_INPUT),
+        _ => Err(DropReason::TunnelPayload),
+    }
+}
+
+fn look_at_vxlan(cx: &mut Ctx<'_>, b: BufferIndex, at: usize) -> Result<Found, DropReason> {
+    let h = cx.pool.head::<UDP_VXLAN>(b, at);
+    let h = *h.ok_or(DropReason::VxlanMalformed)?;
+    let len = u32::from(u16::from_be_bytes([h[4], h[5]]));
+    let there = cx.pool.meta(b).total_len().saturating_sub(at as u32);
+    // The flag says that there is a network identifier.
+    if h[8] & 0x08 == 0 || len < UDP_VXLAN as u32 || len > there {
+        return Err(DropReason::VxlanMalformed);
+    }
+    cx.pool.trim(b, at as u32 + len);
+    Ok(Found {
+        encap: Encap::Vxlan {
+            vni: u32::from_be_bytes([0, h[12], h[13], h[14]]),
+            port: u16::from_be_bytes([h[2], h[3]]),
+        },
+        skip: at + UDP_VXLAN,
+        next: ETHERNET_INPUT,
+    })
+}
+
+fn look_at_gre(cx: &mut Ctx<'_>, b: BufferIndex, at: usize) -> Result<Found, DropReason> {
+    let h = cx.pool.head::<GRE>(b, at);
+    let h = *h.ok_or(DropReason::GreMalformed)?;
+    let skip = match u16::from_be_bytes([h[0], h[1]]) {
+        0 => at + GRE,
+        0x8000 if checksum_ok(cx.pool, b, at) => at + GRE + GRE_CHECKSUM,
+        _ => return Err(DropReason::GreMalformed),
+    };
+    let (encap, next) = match u16::from_be_bytes([h[2], h[3]]) {
+        0x0800 => (Encap::Gre, IP4_INPUT),
+        0x86DD => (Encap::Gre, IP6_INPUT),
+        0x8847 => (Encap::Gre, MPLS_INPUT),
+        GRE_TEB => (Encap::GreTeb, ETHERNET_INPUT),
+        _ => return Err(DropReason::TunnelPayload),
+    };
+    Ok(Found { encap, skip, next })
+}
+
+/// The table that an outer packet was routed by.
+fn table_of(cx: &Ctx<'_>, interfaces: &IfTable, b: BufferIndex, ip6: bool) -> u32 {
+    let m = cx.pool.meta(b);
+    match m.table {
+        IF_NONE => {
+            let view = interfaces.view(m.rx_if);
+            if ip6 { view.ip6_table } else { view.ip4_table }
+        }
+        table => table,
+    }
+}
+
+impl TunnelInput {
+    /// Takes the packet inside out of packet `b`; says its interface and where it goes.
+    fn unpack(
+        &self,
+        cx: &mut Ctx<'_>,
+        b: BufferIndex,
+        last: &mut Option<(TunnelKey, u32)>,
+    ) -> Result<(u32, u16), DropReason> {
+        let interfaces = self.shared.interfaces(cx.rcu);
+        let found = look(cx, b)?;
+        let (remote, local): (IpAddr, IpAddr) = outer_addresses(cx.pool, b);
+        let key = TunnelKey {
+            local,
+            remote,
+            table: table_of(cx, interfaces, b, local.is_ipv6()),
+            encap: found.encap,
+        };
+        let if_index = match last {
+            Some((k, i)) if *k == key => *i,
+            _ => {
+                let tunnels = self.shared.tunnels.load(cx.rcu);
+                let i = tunnels.find(&key).ok_or(DropReason::NoTunnel)?;
+                *last = Some((key, i));
+                i
+            }
+        };
+        if !interfaces.view(if_index).has(if_flags::UP) {
+            return Err(DropReason::InterfaceDown);
+        }
+        let m = cx.pool.meta_mut(b);
+        if m.nesting >= MAX_NESTING {
+            return Err(DropReason::NestedTooDeep);
+        }
+        m.nesting += 1;
+        if !cx.pool.pull(b, found.skip as u16) {
+            return Err(DropReason::TunnelPayload);
+        }
+        let m = cx.pool.meta_mut(b);
+        (m.l2, m.l3) = (m.data, m.data);
+        (m.table, m.flow_hash, m.dpo) = (IF_NONE, 0, 0);
+        cx.receive(&[b], if_index);
+        Ok((if_index, found.next))
+    }
+}
+
+impl Node for TunnelInput {
+    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        let mut last = None;
+        let (mut common, mut mixed) = (IF_NONE, false);
+        for (i, &b) in frame.packets().iter().enumerate() {
+            match self.unpack(cx, b, &mut last) {
+                Ok((if_index, next)) => {
+                    mixed |= common != IF_NONE && common != if_index;
+                    common = if_index;
+                    cx.next[i] = next;
+                }
+                Err(reason) => {
+                    mixed = true;
+                    cx.drop_packet(i, b, reason);
+                }
+            }
+        }
+        frame.rx_if = if mixed { IF_MIXED } else { common };
+        Dispatch::Each
+    }
+}
