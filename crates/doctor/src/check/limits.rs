@@ -8,8 +8,10 @@ use crate::{Finding, System, Wanted};
 const HUGE: usize = 2 << 20;
 const MIB: u64 = 1 << 20;
 
-/// Capabilities by their bit (linux/capability.h), and what wants them.
-const CAPABILITIES: &[(u32, &str, fn(&Wanted) -> bool)] = &[
+/// A capability: its bit (linux/capability.h), its name, and whether it is wanted.
+type Capability = (u32, &'static str, fn(&Wanted) -> bool);
+
+const CAPABILITIES: &[Capability] = &[
     (12, "CAP_NET_ADMIN", |_| true),
     (13, "CAP_NET_RAW", |_| true),
     (14, "CAP_IPC_LOCK", |w| w.devices.iter().any(|d| d.xdp)),
