@@ -243,19 +243,20 @@ fn is_tag(ether_type: [u8; 2]) -> bool {
 }
 
 /// VLANs at both ends: the frame tells of one, how the packet went of the other. A routed packet has no tag on
-/// the other side, since the router knows no VLAN interfaces.
+/// the other side, unless the router says that it goes by a VLAN interface there.
 fn switch_record(
     (vlan, priority): (u32, u32),
     direction: Direction,
     found: &Resolution,
 ) -> ExtendedSwitch {
     let leaves = found.route.is_some_and(|r| r.out_if != RouteInfo::INTERNAL);
-    let (other, other_priority) = match (found.passage, direction) {
+    let usual = match (found.passage, direction) {
         (Passage::Switched, _) => (vlan, priority),
         (Passage::Routed, Direction::Tx) => (0, 0),
         (Passage::Routed, Direction::Rx) if leaves => (0, 0),
         _ => (UNKNOWN, UNKNOWN),
     };
+    let (other, other_priority) = found.other_end.unwrap_or(usual);
     let ends = [(vlan, priority), (other, other_priority)];
     let [came, went] = match direction {
         Direction::Rx => ends,
@@ -373,6 +374,7 @@ mod tests {
                 src_peer_as: 65_011,
                 path: Some(path.into()),
             }),
+            other_end: None,
         };
         (slot, found)
     }

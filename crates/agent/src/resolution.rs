@@ -70,6 +70,9 @@ pub struct Resolution {
     pub out_labels: Vec<u32>,
     /// BGP routes to both ends.
     pub gateway: Option<Gateway>,
+    /// VLAN and priority at the end that the frame does not tell of, where the router knows better than that a packet
+    /// is routed out of its VLAN and switched within it; [`u32::MAX`] = not known.
+    pub other_end: Option<(u32, u32)>,
 }
 
 impl Resolution {
@@ -83,6 +86,7 @@ impl Resolution {
         self.in_labels.clear();
         self.out_labels.clear();
         self.gateway = None;
+        self.other_end = None;
     }
 
     /// Forgets where the packet goes and what follows from that, because it went elsewhere.

@@ -18,7 +18,7 @@ use crate::drivers::{DeviceKind, DeviceSpec};
 use crate::error::{Error, Result};
 use crate::prefix::{Family, IpNet};
 use crate::sampling::SflowPort;
-use crate::virtual_interface::{SubSpec, VirtualKind, Vtr};
+use crate::virtual_interface::{BondSpec, Membership, SubSpec, VirtualKind, Vtr};
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: u32 = 14;
@@ -106,6 +106,14 @@ pub struct Interface {
     pub vtr: Vtr,
     /// Addresses in the order they were given.
     pub addresses: Vec<(IpAddr, u8)>,
+    /// The interface whose addresses it uses, having none.
+    pub unnumbered: Option<u32>,
+    /// Those addresses.
+    pub borrowed: Vec<(IpAddr, u8)>,
+    /// What it is to a bond.
+    pub member: Option<Membership>,
+    /// What its user calls it; nothing depends on it.
+    pub tag: Option<String>,
     /// IPv6 is spoken even without an address.
     pub ip6_enabled: bool,
     /// Table numbers by family.
@@ -152,6 +160,10 @@ impl Interface {
             bridged: false,
             vtr: Vtr::default(),
             addresses: Vec::new(),
+            unnumbered: None,
+            borrowed: Vec::new(),
+            member: None,
+            tag: None,
             ip6_enabled: false,
             tables: [0; 2],
             mpls: false,
@@ -181,6 +193,10 @@ impl Interface {
     pub fn sub(&self) -> Option<&SubSpec> {
         self.virtual_kind()?.sub()
     }
+    /// What it does, if it is a bond.
+    pub fn bond(&self) -> Option<&BondSpec> {
+        self.virtual_kind()?.bond()
+    }
     /// The tags that its frames are known to begin with.
     pub fn tags(&self) -> Tags {
         self.sub().map_or(Tags::NONE, |s| s.takes.tags())
@@ -197,10 +213,14 @@ impl Interface {
     pub fn table(&self, family: Family) -> u32 {
         self.tables[family as usize]
     }
+    /// Its addresses, those that it borrows included.
+    pub fn all_addresses(&self) -> impl Iterator<Item = &(IpAddr, u8)> {
+        self.addresses.iter().chain(&self.borrowed)
+    }
     /// Whether it speaks a family.
     pub fn speaks(&self, family: Family) -> bool {
         let has = |a: &(IpAddr, u8)| Family::of(a.0) == family;
-        self.addresses.iter().any(has) || (family == Family::Ip6 && self.ip6_enabled)
+        self.all_addresses().any(has) || (family == Family::Ip6 && self.ip6_enabled)
     }
     /// Link-local address, when IPv6 is spoken.
     pub fn link_local(&self) -> Option<Ipv6Addr> {
@@ -209,7 +229,7 @@ impl Interface {
     }
     /// Whether `ip` is one of its own addresses.
     pub fn owns(&self, ip: IpAddr) -> bool {
-        self.addresses.iter().any(|a| a.0 == ip)
+        self.all_addresses().any(|a| a.0 == ip)
             || self.link_local().is_some_and(|l| IpAddr::V6(l) == ip)
     }
     /// Whether `ip` is on the link: in a subnet, or link-local.
@@ -219,7 +239,7 @@ impl Interface {
     /// Whether `ip` is in a subnet of one of its addresses.
     pub fn in_subnet(&self, ip: IpAddr) -> bool {
         let has = |(a, l): &(IpAddr, u8)| IpNet::new(*a, *l).contains(ip);
-        self.addresses.iter().any(has)
+        self.all_addresses().any(has)
     }
     /// The address to speak to `ip` from: one of the same subnet, or link-local, or any of the family.
     pub fn source_for(&self, ip: IpAddr) -> Option<IpAddr> {
@@ -229,11 +249,11 @@ impl Interface {
         }
         let same = |(a, l): &&(IpAddr, u8)| IpNet::new(*a, *l).contains(ip);
         let family = |a: &&(IpAddr, u8)| Family::of(a.0) == Family::of(ip);
-        let best = self.addresses.iter().find(same);
+        let best = self.all_addresses().find(same);
         let any = || {
             link_local()
                 .filter(|_| ip.is_ipv6())
-                .or_else(|| self.addresses.iter().find(family).map(|a| a.0))
+                .or_else(|| self.all_addresses().find(family).map(|a| a.0))
         };
         best.map(|a| a.0).or_else(any)
     }
@@ -264,7 +284,7 @@ impl Interface {
             link_local: self.link_local(),
             ..IfAddresses::default()
         };
-        for (addr, len) in &self.addresses {
+        for (addr, len) in self.all_addresses() {
             match addr {
                 IpAddr::V4(a) => out.ip4.push((*a, *len)),
                 IpAddr::V6(a) => out.ip6.push((*a, *len)),
@@ -421,7 +441,7 @@ impl Interfaces {
             }
             None => (IfView::default(), IfAddresses::default()),
         }));
-        table.with_vlans(vlans)
+        table.with_vlans(vlans).with_bonds(self.bonds())
     }
 
     /// What interfaces have to do with tags.

@@ -18,6 +18,7 @@ mod forwarding;
 mod header_line;
 pub mod ifindex;
 mod interface;
+mod lacp;
 pub mod logging;
 mod neighbor;
 mod objects;
@@ -64,4 +65,6 @@ pub use router::{
 pub use sampling::{Adaptive, RateSource, SampleDirection, SflowPort};
 pub use statistics::SIZE_RANGE as STATISTICS_SIZE_RANGE;
 pub use telemetry::View;
-pub use virtual_interface::{SubSpec, VirtualKind, Vtr, sub_flags};
+pub use virtual_interface::{
+    BondBalance, BondMode, BondSpec, Membership, SubSpec, VirtualKind, Vtr, sub_flags,
+};

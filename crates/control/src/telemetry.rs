@@ -3,6 +3,7 @@
 //! Control publishes [`Port`]s; the agent's thread reads them, the workers' counters and the forwarding
 //! tables. It resolves a sample after the fact: a route that changed in between tells of the new way.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -17,6 +18,7 @@ use parshall_device::{DeviceInfo, Duplex, Hardware};
 use parshall_fib::{MacEntry, MacKey};
 use parshall_graph::Graph;
 use parshall_nodes::Shared;
+use parshall_nodes::vlan::{FrameTags, VlanDemux, VlanId, VlanMatch};
 use parshall_sample::Direction;
 
 use crate::bgp::BgpShared;
@@ -26,6 +28,10 @@ use crate::interface::Interface;
 use crate::objects::Objects;
 use crate::prefix::Family;
 use crate::resolve::{Memory, Resolver};
+use crate::virtual_interface::Vtr;
+
+/// Bytes of a sampled frame that are looked at once its tags are off.
+const LOOKED_AT: usize = 512;
 
 /// An interface as the agent is to see it.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +58,12 @@ pub struct Port {
     addresses: Vec<IpAddr>,
     loopback: bool,
     if_type: u32,
+    /// What it takes of which interface, if it is a sub-interface.
+    sub: Option<(u32, VlanMatch)>,
+    /// Sub-interfaces of it.
+    demux: Option<Arc<VlanDemux>>,
+    /// Tags change on the way in or out.
+    retags: bool,
     hardware: Option<Arc<dyn Hardware>>,
 }
 
@@ -80,6 +92,9 @@ pub fn port(i: &Interface, rate: u32, forwarding: &Forwarding) -> Port {
         addresses: i.addresses.iter().map(|a| a.0).collect(),
         loopback: info.is_some_and(|d| d.kind == "Loopback"),
         if_type: i.if_type(),
+        sub: i.sub().map(|s| (s.parent, s.takes)),
+        demux: None,
+        retags: i.vtr != Vtr::default(),
         hardware: i.hardware.clone(),
     }
 }
@@ -92,6 +107,58 @@ fn own_os_index(i: &Interface, info: Option<&DeviceInfo>) -> u32 {
         .is_some_and(|s| s.kind.host_namespace().is_none());
     let index = info.filter(|_| here).and_then(|d| d.os_index);
     index.unwrap_or(0)
+}
+
+impl Port {
+    /// VLAN and priority of what is sent through it: 0 without one.
+    fn vlan(&self) -> (u32, u32) {
+        match self.sub {
+            Some((
+                _,
+                VlanMatch::Tagged {
+                    outer: VlanId::Is(id),
+                    ..
+                },
+            )) => (id.into(), 0),
+            Some((_, VlanMatch::Untagged)) | None => (0, 0),
+            Some(_) => (u32::MAX, u32::MAX),
+        }
+    }
+}
+
+/// Tells interfaces of their sub-interfaces. They are in the order of their indices.
+fn join(ports: &mut [Port]) {
+    let mut subs: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+    for p in ports.iter() {
+        if let Some((parent, takes)) = p.sub {
+            subs.entry(parent).or_default().push((takes, p.index));
+        }
+    }
+    for (parent, subs) in subs {
+        if let Ok(at) = ports.binary_search_by_key(&parent, |p| p.index) {
+            ports[at].demux = Some(Arc::new(VlanDemux::new(subs)));
+        }
+    }
+}
+
+/// Tags of a sampled frame.
+fn tags(header: &[u8]) -> FrameTags {
+    let len = header.len().min(usize::from(u16::MAX)) as u16;
+    header
+        .first_chunk::<24>()
+        .map_or_else(FrameTags::default, |head| FrameTags::of(head, len))
+}
+
+/// `header` without its tags, in `room`.
+fn untagged<'a>(header: &'a [u8], tags: &FrameTags, room: &'a mut [u8; LOOKED_AT]) -> &'a [u8] {
+    let behind = header.get(12 + 4 * usize::from(tags.present)..);
+    let (Some(behind), 1..) = (behind, tags.present) else {
+        return header;
+    };
+    let n = behind.len().min(LOOKED_AT - 12);
+    room[..12].copy_from_slice(&header[..12]);
+    room[12..12 + n].copy_from_slice(&behind[..n]);
+    &room[..12 + n]
 }
 
 /// The interface with this index.
@@ -137,6 +204,7 @@ impl View {
         let watched = reported.filter_map(|p| Some((p.index, p.hardware.clone()?)));
         self.hardware.watch(watched.collect());
         ports.sort_unstable_by_key(|p| p.index);
+        join(&mut ports);
         let who = |p: &Port| (p.index, p.if_index, p.incarnation);
         let same = self.ports().iter().map(who).eq(ports.iter().map(who));
         *self.ports.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(ports);
@@ -224,14 +292,26 @@ impl parshall_agent::Router for View {
     fn explain(&self, packet: &Sampled<'_>, found: &mut Resolution) {
         found.clear();
         let ports = self.ports();
-        let Some(port) = find(&ports, packet.rx_if) else {
+        let Some(mut port) = find(&ports, packet.rx_if) else {
             return;
         };
+        let tags = tags(packet.header);
+        if let (Direction::Rx, Some(demux)) = (packet.direction, &port.demux)
+            && let Some(sub) = demux.find(&tags).and_then(|sub| find(&ports, sub))
+        {
+            port = sub;
+        }
         if !port.routed {
             found.passage = Passage::Switched;
             found.bridged = self.bridged(packet);
+            found.other_end = port.retags.then_some((u32::MAX, u32::MAX));
             return;
         }
+        let mut room = [0; LOOKED_AT];
+        let packet = &Sampled {
+            header: untagged(packet.header, &tags, &mut room),
+            ..*packet
+        };
         // The agent's thread alone asks: nobody waits here.
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let mut resolver = Resolver {
@@ -242,6 +322,18 @@ impl parshall_agent::Router for View {
             mpls: port.mpls,
         };
         resolver.explain(packet, found);
+        let Some(route) = found.route.as_mut() else {
+            return;
+        };
+        let out = find(&ports, route.out_if);
+        found.other_end = match packet.direction {
+            Direction::Rx => out.filter(|o| o.sub.is_some()).map(Port::vlan),
+            Direction::Tx => Some(port.vlan()),
+        };
+        // A frame that leaves by the parent of the interface that the route names has not gone astray.
+        if out.and_then(|o| o.sub).map(|s| s.0) == Some(packet.tx_if) {
+            route.out_if = packet.tx_if;
+        }
     }
 
     fn pool(&self, if_index: u32) -> (u64, u64) {

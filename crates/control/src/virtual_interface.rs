@@ -14,6 +14,8 @@ pub enum VirtualKind {
     Sub(SubSpec),
     /// An end of a tunnel.
     Tunnel(TunnelSpec),
+    /// Several interfaces as one.
+    Bond(BondSpec),
 }
 
 impl VirtualKind {
@@ -22,6 +24,7 @@ impl VirtualKind {
         match self {
             VirtualKind::Sub(_) => "sub",
             VirtualKind::Tunnel(t) => t.stem(),
+            VirtualKind::Bond(_) => "BondEthernet",
         }
     }
     /// Its type's name in messages about configurations.
@@ -29,6 +32,7 @@ impl VirtualKind {
         match self {
             VirtualKind::Sub(_) => "sub-interface",
             VirtualKind::Tunnel(_) => "tunnel",
+            VirtualKind::Bond(_) => "bond",
         }
     }
     /// The node that what is sent through it is handed to.
@@ -36,6 +40,7 @@ impl VirtualKind {
         match self {
             VirtualKind::Sub(_) => "sub-interface-output",
             VirtualKind::Tunnel(_) => "tunnel-output",
+            VirtualKind::Bond(_) => "bond-output",
         }
     }
     /// The words of the command that deletes one.
@@ -43,6 +48,7 @@ impl VirtualKind {
         match self {
             VirtualKind::Sub(_) => "delete sub-interface",
             VirtualKind::Tunnel(t) => t.delete_words(),
+            VirtualKind::Bond(_) => "delete bond",
         }
     }
     /// VPP's word for its kind; `None` = that of its parent.
@@ -50,6 +56,7 @@ impl VirtualKind {
         match self {
             VirtualKind::Sub(_) => None,
             VirtualKind::Tunnel(t) => Some(t.word()),
+            VirtualKind::Bond(_) => Some("bond"),
         }
     }
     /// ifType (IANAifType-MIB).
@@ -57,6 +64,7 @@ impl VirtualKind {
         match self {
             VirtualKind::Sub(_) => 135,
             VirtualKind::Tunnel(_) => 131,
+            VirtualKind::Bond(_) => 161,
         }
     }
     /// The interface that it is a part of: with it go link, Ethernet address and sizes, and it goes with that.
@@ -64,13 +72,21 @@ impl VirtualKind {
         match self {
             VirtualKind::Sub(s) => Some(s.parent),
             VirtualKind::Tunnel(_) => None,
+            VirtualKind::Bond(_) => None,
+        }
+    }
+    /// What a bond does, if it is one.
+    pub fn bond(&self) -> Option<&BondSpec> {
+        match self {
+            VirtualKind::Bond(b) => Some(b),
+            VirtualKind::Sub(_) | VirtualKind::Tunnel(_) => None,
         }
     }
     /// What a sub-interface takes.
     pub fn sub(&self) -> Option<&SubSpec> {
         match self {
             VirtualKind::Sub(s) => Some(s),
-            VirtualKind::Tunnel(_) => None,
+            VirtualKind::Tunnel(_) | VirtualKind::Bond(_) => None,
         }
     }
     /// What a tunnel is.
@@ -78,6 +94,7 @@ impl VirtualKind {
         match self {
             VirtualKind::Tunnel(t) => Some(t),
             VirtualKind::Sub(_) => None,
+            VirtualKind::Bond(_) => None,
         }
     }
 }
@@ -91,6 +108,94 @@ pub struct SubSpec {
     pub id: u32,
     /// The frames that are its.
     pub takes: VlanMatch,
+}
+
+/// A bond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BondSpec {
+    /// Number in its name; `None` = the lowest free one.
+    pub id: Option<u32>,
+    /// How a member is chosen for what is sent.
+    pub mode: BondMode,
+    /// What keeps packets on one member.
+    pub balance: BondBalance,
+}
+
+/// How a member of a bond is chosen for what is sent. The numbers are VPP's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BondMode {
+    /// One after the other.
+    RoundRobin = 1,
+    /// The first that can.
+    ActiveBackup = 2,
+    /// By addresses.
+    Xor = 3,
+    /// All of them.
+    Broadcast = 4,
+    /// By addresses, among those that LACP found fit (IEEE 802.1AX).
+    Lacp = 5,
+}
+
+impl BondMode {
+    /// VPP's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            BondMode::RoundRobin => "round-robin",
+            BondMode::ActiveBackup => "active-backup",
+            BondMode::Xor => "xor",
+            BondMode::Broadcast => "broadcast",
+            BondMode::Lacp => "lacp",
+        }
+    }
+}
+
+/// What keeps packets on one member. The numbers are VPP's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BondBalance {
+    /// Ethernet addresses.
+    L2 = 0,
+    /// IP addresses and ports.
+    L34 = 1,
+    /// Ethernet and IP addresses.
+    L23 = 2,
+}
+
+impl BondSpec {
+    /// VPP's number of the balance, where some modes have one of their own (`bond_lb_algo`).
+    pub fn balance_number(&self) -> u32 {
+        match self.mode {
+            BondMode::RoundRobin => 3,
+            BondMode::Broadcast => 4,
+            BondMode::ActiveBackup => 5,
+            _ => self.balance as u32,
+        }
+    }
+    /// VPP's word for the balance.
+    pub fn balance_word(&self) -> &'static str {
+        [
+            "l2",
+            "l34",
+            "l23",
+            "round-robin",
+            "broadcast",
+            "active-backup",
+        ][self.balance_number() as usize]
+    }
+}
+
+/// What an interface is to the bond that it is a member of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// The bond.
+    pub bond: u32,
+    /// LACP: speaks only when spoken to.
+    pub passive: bool,
+    /// LACP: wants to hear every 30 seconds, not every second.
+    pub long_timeout: bool,
+    /// LACP found it fit.
+    pub active: bool,
 }
 
 /// Bits that VPP's API tells of a sub-interface (`sub_if_flags`).

@@ -21,6 +21,7 @@ use parshall_counters::{DropReason, IfTotals, WorkerCounters};
 use parshall_device::{RxBurst, RxQueue, TxBurst, TxQueue};
 use parshall_fib::{Dpo, DpoKind, Payload, TtlMode};
 use parshall_graph::{Ctx, Dispatch, Feature, Graph, Node, NodeSpec};
+use parshall_nodes::vlan::TagRewrite;
 use parshall_nodes::{DropSettings, HoldMessage, if_flags};
 use parshall_ring::ring;
 use parshall_sflow_wire::{Datagram, FlowRecord, Sample};
@@ -364,6 +365,9 @@ fn devices() -> Vec<Case> {
     gone.edit(1, |view, _| *view = Default::default());
     let mut narrow = with_peer(2);
     narrow.harness.add_interface(2, 80);
+    // What leaves by interface 2 goes out by interface 2.
+    let mut circle = Lab::new();
+    circle.harness.add_virtual(2, "interface-output", 1514);
     vec![
         before_receive(D::RxMissed, n(3)),
         before_receive(
@@ -387,6 +391,9 @@ fn devices() -> Vec<Case> {
             .shows(Shows::Bytes(1, left())),
         Case::frame(D::InterfaceGone, "ethernet-input", gone, to(FAR).build()),
         Case::frame(D::LinkMtuExceeded, "eth2-tx", narrow, to(FAR).build()).leaving(),
+        Case::frame(D::NestedTooDeep, "eth2-tx", circle, to(FAR).build())
+            .leaving()
+            .shows(Shows::Bytes(1, left())),
         no_buffers(),
         no_headroom(),
     ]
@@ -436,6 +443,16 @@ fn no_headroom() -> Case {
 
 fn ethernet() -> Vec<Case> {
     use DropReason as D;
+    let mut alone = Lab::new();
+    alone.harness.add_virtual(2, "bond-output", 1514);
+    let mut untag = with_peer(2);
+    untag.retag(
+        1,
+        TagRewrite {
+            pop: 1,
+            ..TagRewrite::default()
+        },
+    );
     let at = |reason, frame| Case::frame(reason, "ethernet-input", Lab::new(), frame);
     vec![
         at(D::EthernetTooShort, vec![7; 10]),
@@ -450,7 +467,11 @@ fn ethernet() -> Vec<Case> {
             edited(to(FAR), |f| set_type(f, 0x9999)),
         ),
         at(D::UnknownVlan, edited(to(FAR), |f| set_type(f, 0x8100))),
+        Case::frame(D::VlanTagMissing, "ethernet-input", untag, to(FAR).build()),
         at(D::LlcUnsupported, edited(to(FAR), |f| set_type(f, 0x0050))),
+        Case::frame(D::BondNoMember, "bond-output", alone, to(FAR).build())
+            .leaving()
+            .shows(Shows::Bytes(1, left())),
         Case::frame(D::L2NoPeer, "l2-input", with_peer(IF_NONE), to(FAR).build()),
     ]
 }

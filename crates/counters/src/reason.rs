@@ -91,6 +91,7 @@ reasons! {
     L2FloodOff, "l2_flood_off", "broadcast or multicast, and the bridge domain does not flood", L2, 267;
     L2ForwardOff, "l2_forward_off", "unicast, and the bridge domain does not forward", L2, 267;
     L2NoMember, "l2_no_member", "no other interface of the bridge domain to flood to", L2, 267;
+    BondNoMember, "bond_no_member", "no member of the bond can send", L2, 267;
     // IPv4 input (RFC 1812 section 5.2.2).
     Ip4TooShort, "ip4_too_short", "shorter than an IPv4 header", L3, 324;
     Ip4BadVersion, "ip4_bad_version", "IPv4 version is not 4", L3, 275;

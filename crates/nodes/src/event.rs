@@ -3,6 +3,8 @@
 //! Small fixed records through a ring a worker; when control is slow the ring overflows, which is
 //! counted and harmless: neighbours are asked for and answer again.
 
+use parshall_wire::lacp::Lacp;
+
 /// One event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Event {
@@ -39,6 +41,13 @@ pub enum Event {
         domain: u16,
         /// The address.
         mac: [u8; 6],
+    },
+    /// A LACPDU came (IEEE 802.1AX).
+    Lacp {
+        /// Interface it came in on.
+        if_index: u32,
+        /// What it says.
+        pdu: Lacp,
     },
     /// Packets wait for this IPv4 neighbour.
     Wanted4 {

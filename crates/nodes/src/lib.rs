@@ -7,6 +7,7 @@
 
 mod acl;
 mod arp_input;
+pub mod bond;
 pub mod bridge;
 mod bvi_output;
 mod capture;
@@ -193,6 +194,9 @@ type Make = fn(&mut Build<'_>) -> Box<dyn Node>;
 const NODES: &[(NodeSpec, Make)] = &[
     (sflow::SPEC, |b| b.sflow()),
     (capture::RX, |b| b.capture(CapturePoint::Rx)),
+    (bond::INPUT, |b| {
+        Box::new(bond::BondInput::new(b.shared.clone(), b.events()))
+    }),
     (ethernet_input::SPEC, |b| {
         wide(ethernet_input::EthernetInput::new(b.shared.clone()))
     }),
@@ -299,6 +303,9 @@ const NODES: &[(NodeSpec, Make)] = &[
         Box::new(sub_interface_output::SubInterfaceOutput::new(
             b.shared.clone(),
         ))
+    }),
+    (bond::OUTPUT, |b| {
+        Box::new(bond::BondOutput::new(b.shared.clone()))
     }),
     (tag_rewrite::SPEC, |b| {
         Box::new(tag_rewrite::TagRewriteOutput::new(b.shared.clone()))

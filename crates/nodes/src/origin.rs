@@ -23,7 +23,12 @@ const LINK_ARCS: [&str; 2] = ["device-input", "l2-input"];
 const OUT_ARC: &str = "interface-output";
 /// Nodes of which the same holds.
 const LINK_NODES: [&str; 4] = ["ethernet-input", "l2-input", "l2-fwd", "l2-flood"];
-const OUT_NODES: [&str; 2] = ["interface-output", "bvi-output"];
+const OUT_NODES: [&str; 4] = [
+    "interface-output",
+    "bvi-output",
+    "sub-interface-output",
+    "bond-output",
+];
 
 /// The places of all nodes, by number.
 pub struct Places(Box<[Place]>);

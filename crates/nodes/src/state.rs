@@ -15,6 +15,7 @@ use parshall_fib::{
 };
 use parshall_rcu::{Domain, Published, Reader};
 
+use crate::bond::BondViews;
 use crate::bridge::BridgeTable;
 use crate::tunnel::Tunnels;
 use crate::vlan::{VlanView, VlanViews};
@@ -113,6 +114,7 @@ pub struct IfTable {
     views: Vec<IfView>,
     addresses: Vec<IfAddresses>,
     vlans: VlanViews,
+    bonds: BondViews,
 }
 
 impl IfTable {
@@ -123,6 +125,7 @@ impl IfTable {
             views,
             addresses,
             vlans: VlanViews::default(),
+            bonds: BondViews::default(),
         }
     }
     /// The same, where some interfaces have to do with tags.
@@ -130,6 +133,17 @@ impl IfTable {
     pub fn with_vlans(mut self, vlans: VlanViews) -> IfTable {
         self.vlans = vlans;
         self
+    }
+    /// The same, where some interfaces are bonds.
+    #[must_use]
+    pub fn with_bonds(mut self, bonds: BondViews) -> IfTable {
+        self.bonds = bonds;
+        self
+    }
+    /// The bonds.
+    #[inline]
+    pub fn bonds(&self) -> &BondViews {
+        &self.bonds
     }
     /// What an interface has to do with tags.
     #[inline]

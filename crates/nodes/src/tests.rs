@@ -6,6 +6,7 @@ extern crate self as parshall_nodes;
 
 mod acl;
 mod arp;
+mod bond;
 mod bridge;
 mod ethernet;
 mod icmp;
@@ -23,3 +24,4 @@ mod observe;
 mod sflow;
 mod sflow_tx;
 mod tunnels;
+mod vlan;

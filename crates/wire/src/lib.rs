@@ -28,6 +28,7 @@ mod icmpv6;
 mod ip;
 mod ipv4;
 mod ipv6;
+pub mod lacp;
 mod mac;
 mod mpls;
 mod ndisc;

@@ -116,7 +116,7 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: delete_host,
     },
     CommandSpec {
-        pattern: "delete loopback interface <if:interface>",
+        pattern: "delete loopback interface [intfc] <if:interface>",
         help: "Delete a loopback interface",
         detail: "",
         params: &[],

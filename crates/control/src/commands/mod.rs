@@ -7,6 +7,7 @@
 mod acl;
 mod af_xdp;
 mod bgp;
+mod bond;
 mod bridge;
 mod bulk;
 mod collectors;
@@ -120,6 +121,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("set interface l2", "Layer 2: cross-connect, VLAN tags"),
     ("set clock", "The shown clock"),
     ("api", "What VPP's tests ask of the API"),
+    ("bond", "Members of bonds"),
     ("bgp", "Where AS paths in samples come from"),
     ("clear", "Start counters and traces anew"),
     (
@@ -154,6 +156,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         bridge::COMMANDS,
         show_bridge::COMMANDS,
         vlan::COMMANDS,
+        bond::COMMANDS,
         memif::COMMANDS,
         af_xdp::COMMANDS,
         route::COMMANDS,

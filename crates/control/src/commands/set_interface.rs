@@ -67,6 +67,25 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         l3,
     ),
     CommandSpec {
+        pattern: "set interface unnumbered ( del <if:interface> | <if:interface> use <lender:interface> )",
+        help: "Use the addresses of another interface, or no more",
+        detail: "The interface then speaks and answers under them. Routes to its neighbours are yours to add.",
+        params: &[("lender", "Interface that has the addresses")],
+        handler: unnumbered,
+    },
+    CommandSpec {
+        pattern: "set interface tag <if:interface> <tag:word>",
+        help: "Give an interface a tag",
+        detail: "A word for those who manage the router; `clear interface tag` takes it away.",
+        params: &[("tag", "At most 63 bytes")],
+        handler: tag,
+    },
+    command(
+        "clear interface tag <if:interface>",
+        "Take the tag of an interface away",
+        untag,
+    ),
+    CommandSpec {
         pattern: "set interface mpls <if:interface> <state:{enable|disable}>",
         help: "Speak MPLS on an interface, or not",
         detail: "Needs `mpls table add 0`.",
@@ -150,6 +169,21 @@ fn xconnect(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
 
 fn l3(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     r.set_l3(name(args)?)?;
+    Ok(Output::Done)
+}
+
+fn unnumbered(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    r.set_unnumbered(name(args)?, args.get("lender"))?;
+    Ok(Output::Done)
+}
+
+fn tag(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    r.set_tag(name(args)?, Some(args.need::<&str>("tag")?.to_owned()))?;
+    Ok(Output::Done)
+}
+
+fn untag(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    r.set_tag(name(args)?, None)?;
     Ok(Output::Done)
 }
 

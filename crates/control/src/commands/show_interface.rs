@@ -46,6 +46,14 @@ struct Shown {
     promiscuous: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     xconnect: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tag_rewrite: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unnumbered: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tag: Option<String>,
     ip_table: u32,
     ip6_table: u32,
     mpls: bool,
@@ -69,6 +77,10 @@ fn shown(r: &Router, i: &Interface) -> Shown {
         kind: info.map_or_else(|| r.kind_word(i), |d| d.kind),
         promiscuous: i.promiscuous,
         xconnect: i.xconnect.map(|p| r.interfaces.name(p)),
+        parent: i.parent.map(|p| r.interfaces.name(p)),
+        tag_rewrite: (i.vtr.op() != 0).then(|| i.vtr.words()),
+        unnumbered: i.unnumbered.map(|l| r.interfaces.name(l)),
+        tag: i.tag.clone(),
         ip_table: i.table(Family::Ip4),
         ip6_table: i.table(Family::Ip6),
         mpls: i.mpls,

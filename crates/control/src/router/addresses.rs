@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{Connected, Router};
 use crate::error::{Error, Result};
-use crate::interface::{Interface, check_own_address};
+use crate::interface::{Interface, Interfaces, check_own_address};
 use crate::path::{Path, Via};
 use crate::prefix::{Family, IpNet};
 use crate::rib::Source;
@@ -18,6 +18,17 @@ impl Router {
     pub fn add_address(&mut self, name: &str, addr: IpAddr, len: u8) -> Result<()> {
         let index = self.interfaces.find_real(name)?;
         check_own_address(addr, len)?;
+        self.check_routable(index)?;
+        if self
+            .interfaces
+            .get(index)
+            .is_some_and(|i| i.unnumbered.is_some())
+        {
+            return Err(Error::Interface {
+                name: name.into(),
+                why: "uses the addresses of another: end that first".into(),
+            });
+        }
         self.check_conflicts(index, addr, len)?;
         let last = self.interfaces.get(index).map_or(0, |i| i.addresses.len());
         self.change_address(index, addr, len, Some(last))?;
@@ -26,6 +37,80 @@ impl Router {
         }
         self.undo(move |r| r.change_address(index, addr, len, None));
         Ok(())
+    }
+
+    /// Whether packets of an interface can be routed: not where its tags are not known.
+    pub(super) fn check_routable(&self, index: u32) -> Result<()> {
+        match self.interfaces.get(index) {
+            Some(i) if i.sub().is_some_and(|s| !s.takes.is_exact()) => Err(Error::Interface {
+                name: i.name.clone(),
+                why: "takes frames of several VLANs, so it can be switched only: make it with exact-match".into(),
+            }),
+            _ => self.check_no_member(index),
+        }
+    }
+
+    /// Lets an interface use the addresses of another in place of its own, or no more.
+    ///
+    /// # Errors
+    /// When it has addresses, or the other has none to lend.
+    pub fn set_unnumbered(&mut self, name: &str, lender: Option<&str>) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let to = lender.map(|l| self.interfaces.find_real(l)).transpose()?;
+        let refuse = |why: &str| {
+            Err(Error::Interface {
+                name: name.into(),
+                why: why.into(),
+            })
+        };
+        if let Some(to) = to {
+            self.check_routable(index)?;
+            let borrows = |i: &Interface| i.unnumbered.is_some();
+            if to == index || self.interfaces.get(to).is_some_and(borrows) {
+                return refuse(
+                    "can use the addresses of another interface only, which has its own",
+                );
+            }
+            let busy = |i: &Interface| !i.addresses.is_empty() || lends(&self.interfaces, i.index);
+            if self.interfaces.get(index).is_some_and(busy) {
+                return refuse("has addresses of its own: remove them first");
+            }
+        }
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let was = std::mem::replace(&mut i.unnumbered, to);
+        self.lend(index);
+        self.publish();
+        self.undo(move |r| {
+            if let Some(i) = r.interfaces.get_mut(index) {
+                i.unnumbered = was;
+            }
+            r.lend(index);
+            r.publish();
+            Ok(())
+        });
+        Ok(())
+    }
+
+    /// Shows an interface the addresses that it uses.
+    fn lend(&mut self, index: u32) {
+        let lender = self.interfaces.get(index).and_then(|i| i.unnumbered);
+        let lent = lender.and_then(|l| self.interfaces.get(l));
+        let lent = lent.map(|l| l.addresses.clone()).unwrap_or_default();
+        if let Some(i) = self.interfaces.get_mut(index) {
+            i.borrowed = lent;
+        }
+        self.drop_foreign_neighbors(index);
+        self.sync_host_routes(index);
+    }
+
+    /// The same for all that use the addresses of `lender`.
+    fn lend_all(&mut self, lender: u32) {
+        let users = self.interfaces.iter();
+        let users = users.filter(|i| i.unnumbered == Some(lender));
+        let users: Vec<u32> = users.map(|i| i.index).collect();
+        users.into_iter().for_each(|i| self.lend(i));
     }
 
     /// Takes an address away.
@@ -67,6 +152,9 @@ impl Router {
     /// When there is no such interface.
     pub fn set_ip6_enabled(&mut self, name: &str, on: bool) -> Result<()> {
         let index = self.interfaces.find_real(name)?;
+        if on {
+            self.check_routable(index)?;
+        }
         let Some(i) = self.interfaces.get_mut(index) else {
             return Ok(());
         };
@@ -100,6 +188,7 @@ impl Router {
             }
             return Err(e);
         }
+        self.lend_all(index);
         self.publish();
         self.drop_foreign_neighbors(index);
         self.sync_host_routes(index);
@@ -208,6 +297,11 @@ impl Router {
             self.engine.send_frame(index, bytes);
         }
     }
+}
+
+/// Whether others use the addresses of an interface.
+fn lends(interfaces: &Interfaces, index: u32) -> bool {
+    interfaces.iter().any(|i| i.unnumbered == Some(index))
 }
 
 /// The routes that an interface's addresses make.

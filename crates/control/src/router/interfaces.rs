@@ -213,6 +213,14 @@ impl Router {
     fn strip_interface(&mut self, index: u32) -> Result<()> {
         let name = self.interfaces.name(index);
         self.delete_parts(index)?;
+        let members = self.interfaces.iter().filter(|i| {
+            i.member
+                .is_some_and(|m| m.bond == index || i.index == index)
+        });
+        let members: Vec<String> = members.map(|i| i.name.clone()).collect();
+        for n in members {
+            self.remove_bond_member(&n)?;
+        }
         self.delete_streams_of(index)?;
         if self
             .interfaces
@@ -235,6 +243,14 @@ impl Router {
         self.set_tag_rewrite(&name, Vtr::default())?;
         if self.interfaces.get(index).is_some_and(|i| i.promiscuous) {
             self.set_promiscuous(&name, false)?;
+        }
+        self.set_tag(&name, None)?;
+        let borrowers = self.interfaces.iter().filter(|i| {
+            i.unnumbered == Some(index) || (i.index == index && i.unnumbered.is_some())
+        });
+        let borrowers: Vec<String> = borrowers.map(|i| i.name.clone()).collect();
+        for n in borrowers {
+            self.set_unnumbered(&n, None)?;
         }
         self.remove_paths_through(index)?;
         let addresses = self

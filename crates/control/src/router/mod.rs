@@ -7,6 +7,7 @@
 mod acl;
 mod addresses;
 mod bgp;
+mod bonds;
 mod bridge;
 mod captures;
 mod configuration;
@@ -53,6 +54,7 @@ use crate::engine::{Engine, EngineConfig};
 use crate::error::Result;
 use crate::forwarding::Forwarding;
 use crate::interface::Interfaces;
+use crate::lacp::Port;
 use crate::neighbor::{NeighborConfig, NeighborTable};
 use crate::objects::Objects;
 use crate::path::Via;
@@ -144,6 +146,8 @@ pub struct Router {
     host_routes: BTreeMap<(Family, u32, IpNet), u32>,
     connected: BTreeMap<u32, Connected>,
     pub(crate) mpls_table: bool,
+    /// LACP of members of bonds.
+    lacp: BTreeMap<u32, Port>,
     pub(crate) memif_sockets: memif::MemifSockets,
     pub(crate) sflow: SflowState,
     pub(crate) acls: AclState,
@@ -236,6 +240,7 @@ impl Router {
             host_routes: BTreeMap::new(),
             connected: BTreeMap::new(),
             mpls_table: false,
+            lacp: BTreeMap::new(),
             memif_sockets: memif::default_sockets(),
             streams: BTreeMap::new(),
             stream_texts: BTreeMap::new(),
@@ -379,6 +384,7 @@ impl Router {
         self.bridges.age(now);
         self.collect_traces();
         self.look_at_links();
+        self.run_lacp();
         self.discover();
         self.look_at_drops();
         self.tune_sampling();

@@ -32,6 +32,7 @@ impl Router {
         let key = |if_index, ip: IpAddr| NeighborKey { if_index, ip };
         match event {
             Event::None => {}
+            Event::Lacp { if_index, pdu } => self.lacp_heard(if_index, &pdu),
             Event::ArpSeen {
                 if_index,
                 ip,

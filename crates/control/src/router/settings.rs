@@ -9,6 +9,9 @@ use crate::interface::{ETHERNET, MIN_MTU};
 use crate::prefix::Family;
 use crate::virtual_interface::Vtr;
 
+/// Longest tag of an interface.
+const TAG_MAX: usize = 63;
+
 impl Router {
     /// Brings an interface up or down.
     ///
@@ -38,7 +41,7 @@ impl Router {
         }
         let name = name.to_owned();
         self.undo(move |r| r.set_state(&name, !up));
-        Ok(())
+        self.lead_members(index, up)
     }
 
     /// The link of an interface came or went: its routes can be used, or cannot. No setting changes, so
@@ -100,13 +103,13 @@ impl Router {
         let Some(i) = self.interfaces.get(index) else {
             return Ok(());
         };
-        if let (Some(_), 0) = (i.parent, mtu) {
+        if mtu == 0 && (i.parent.is_some() || i.bond().is_some()) {
             self.tell(index, |t| t.mtu = None);
             return self.inherit_mtu(index);
         }
         let was = (i.mtu, i.max_frame, i.inherits_mtu);
         // The frames of what is part of another are as long as that one's.
-        let packet_only = packet_only || i.parent.is_some();
+        let packet_only = packet_only || i.parent.is_some() || i.bond().is_some();
         let most = if packet_only {
             i.max_frame.saturating_sub(ETHERNET)
         } else {
@@ -140,8 +143,7 @@ impl Router {
             return Ok(());
         };
         let was = (i.mtu, std::mem::replace(&mut i.inherits_mtu, true));
-        let parent = i.parent.unwrap_or(0);
-        self.lead(parent);
+        self.follow(index);
         self.undo(move |r| {
             let Some(i) = r.interfaces.get_mut(index) else {
                 return Ok(());
@@ -232,7 +234,7 @@ impl Router {
         let Some(i) = self.interfaces.get_mut(index) else {
             return Ok(());
         };
-        let device_on = on || i.is_switched();
+        let device_on = on || i.is_switched() || i.member.is_some();
         if let Some(d) = i.device.as_mut() {
             d.set_promiscuous(device_on)?;
         }
@@ -250,6 +252,8 @@ impl Router {
     pub fn set_xconnect(&mut self, name: &str, peer: &str) -> Result<()> {
         let index = self.interfaces.find_real(name)?;
         let to = self.interfaces.find_real(peer)?;
+        self.check_no_member(index)?;
+        self.check_no_member(to)?;
         if index == to {
             return Err(Error::Interface {
                 name: name.into(),
@@ -275,7 +279,7 @@ impl Router {
             return Ok(());
         };
         let was = i.xconnect;
-        let everything = peer.is_some() || i.promiscuous || i.bridged;
+        let everything = peer.is_some() || i.promiscuous || i.bridged || i.member.is_some();
         if let Some(d) = i.device.as_mut().filter(|_| was != peer) {
             d.set_promiscuous(everything)?;
         }
@@ -348,6 +352,31 @@ impl Router {
         Ok(())
     }
 
+    /// Gives an interface a tag, or none: a word for those who manage it.
+    ///
+    /// # Errors
+    /// When the tag is too long for VPP's API.
+    pub fn set_tag(&mut self, name: &str, tag: Option<String>) -> Result<()> {
+        let index = self.interfaces.find(name)?;
+        if tag.as_ref().is_some_and(|t| t.len() > TAG_MAX) {
+            return Err(Error::Interface {
+                name: name.into(),
+                why: format!("takes a tag of at most {TAG_MAX} bytes"),
+            });
+        }
+        let Some(i) = self.interfaces.get_mut(index) else {
+            return Ok(());
+        };
+        let was = std::mem::replace(&mut i.tag, tag.filter(|t| !t.is_empty()));
+        self.undo(move |r| {
+            if let Some(i) = r.interfaces.get_mut(index) {
+                i.tag = was;
+            }
+            Ok(())
+        });
+        Ok(())
+    }
+
     /// Speaks MPLS on an interface, or not.
     ///
     /// # Errors
@@ -359,6 +388,9 @@ impl Router {
                 family: "mpls",
                 id: 0,
             });
+        }
+        if on {
+            self.check_routable(index)?;
         }
         let Some(i) = self.interfaces.get_mut(index) else {
             return Ok(());

@@ -28,6 +28,7 @@ impl Router {
     /// When its number or its VLANs are taken, or the parent cannot have one.
     pub fn create_sub_interface(&mut self, parent: &str, mut sub: SubSpec) -> Result<String> {
         sub.parent = self.interfaces.find_real(parent)?;
+        self.check_no_member(sub.parent)?;
         self.check_sub(parent, &sub)?;
         let spec = DeviceSpec {
             instance: Some(sub.id),
@@ -104,7 +105,7 @@ impl Router {
             parent: kind.parent(),
             link: from.link,
             mtu: from.mtu,
-            inherits_mtu: kind.parent().is_some(),
+            inherits_mtu: kind.parent().is_some() || kind.bond().is_some(),
             max_frame: from.max_frame,
             speed: from.speed,
             if_index,
@@ -136,6 +137,7 @@ impl Router {
                 link: p.up && p.link,
                 speed: p.speed,
             },
+            None if kind.bond().is_some() => self.inherited_by_bond(spec, index),
             None => Inherited {
                 mac: spec.mac.unwrap_or_else(|| own_mac(index)),
                 mtu: DEFAULT_MTU,
@@ -146,10 +148,30 @@ impl Router {
         }
     }
 
+    /// What a bond has from its members.
+    fn inherited_by_bond(&self, spec: &DeviceSpec, index: u32) -> Inherited {
+        let members = || self.interfaces.members(index);
+        let first = members().next().map(|m| m.mac);
+        let max_frame = members().map(|m| m.max_frame).min();
+        let max_frame = max_frame.unwrap_or(DEFAULT_MTU + ETHERNET);
+        let active = || self.interfaces.active_members(index);
+        Inherited {
+            mac: spec.mac.or(first).unwrap_or_else(|| own_mac(index)),
+            mtu: max_frame.saturating_sub(ETHERNET).min(DEFAULT_MTU),
+            max_frame,
+            link: active().next().is_some(),
+            speed: active().map(|m| m.speed).sum(),
+        }
+    }
+
     /// An interface with sub-interfaces sends frames that are longer by their tags.
     pub(super) fn tell_parent(&mut self, index: u32) {
         if let Some(parent) = self.interfaces.get(index).and_then(|i| i.parent) {
             self.tell_state(parent);
+            let members = self.interfaces.members(parent).map(|m| m.index);
+            for member in members.collect::<Vec<_>>() {
+                self.tell_state(member);
+            }
         }
     }
 
@@ -159,7 +181,9 @@ impl Router {
             let s = i.sub().filter(|s| s.parent == index)?;
             Some(4 * u32::from(s.tag_count()))
         };
-        self.interfaces.iter().filter_map(tags).max().unwrap_or(0)
+        let own = self.interfaces.iter().filter_map(tags).max().unwrap_or(0);
+        let bond = self.interfaces.get(index).and_then(|i| i.member);
+        bond.map_or(own, |m| own.max(self.tag_room(m.bond)))
     }
 
     /// Lets the interfaces that are part of this one follow it.
@@ -169,9 +193,13 @@ impl Router {
         for part in parts {
             self.follow(part);
         }
+        if let Some(m) = self.interfaces.get(index).and_then(|i| i.member) {
+            self.follow(m.bond);
+        }
     }
 
-    fn follow(&mut self, index: u32) {
+    /// Makes an interface what those that it is a part or the whole of make of it.
+    pub(super) fn follow(&mut self, index: u32) {
         let Some(i) = self.interfaces.get(index) else {
             return;
         };

@@ -11,7 +11,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use parshall_buffer::{Frame, IF_MIXED, Pool};
+use parshall_buffer::{Frame, IF_MIXED, IF_NONE, Pool};
 use parshall_counters::DropReason;
 use parshall_device::{RxBurst, RxQueue};
 use parshall_fib::{
@@ -21,6 +21,8 @@ use parshall_graph::harness::{Harness, Sent};
 use parshall_graph::{Graph, Limits, Node, NodeSpec};
 use parshall_wire::{EtherType, IpProtocol, MacAddr, PacketBuilder, checksum};
 
+use super::parshall_nodes::bond::{BondView, BondViews, Choice};
+use super::parshall_nodes::vlan::{TagRewrite, VlanDemux, VlanMatch, VlanView, VlanViews};
 use super::parshall_nodes::{
     ARCS, Event, IfAddresses, IfTable, IfView, NodeOutputs, Shared, TableLimits, build, if_flags,
     specs,
@@ -141,6 +143,9 @@ pub struct Lab {
     /// Time in ns.
     pub now: u64,
     interfaces: Vec<(IfView, IfAddresses)>,
+    vlans: VlanViews,
+    bonds: BondViews,
+    subs: Vec<(u32, VlanMatch, u32)>,
 }
 
 impl Lab {
@@ -186,6 +191,9 @@ impl Lab {
             out,
             now: SECOND,
             interfaces: vec![Default::default()],
+            vlans: VlanViews::new(),
+            bonds: BondViews::default(),
+            subs: Vec::new(),
         };
         for n in 1..=3 {
             lab.add_interface(n);
@@ -224,7 +232,8 @@ impl Lab {
     }
 
     fn publish(&mut self) {
-        let table = IfTable::new(self.interfaces.clone());
+        let table = IfTable::new(self.interfaces.clone()).with_vlans(self.vlans.clone());
+        let table = table.with_bonds(self.bonds.clone());
         self.shared.interfaces.publish(&self.shared.domain, table);
     }
 
@@ -240,6 +249,56 @@ impl Lab {
         self.interfaces.push((view, IfAddresses::default()));
         self.harness.add_virtual(n, node, 65_535);
         self.publish();
+    }
+
+    /// Adds interface `n`, the next one: a sub-interface of `parent` with a host on its link, as the others have.
+    pub fn add_sub(&mut self, n: u32, parent: u32, takes: VlanMatch) {
+        assert_eq!(n as usize, self.interfaces.len());
+        self.add_interface(n);
+        self.harness
+            .add_virtual(n, "sub-interface-output", u32::from(MTU) + 14);
+        self.subs.push((parent, takes, n));
+        let view = VlanView {
+            parent,
+            tags: takes.tags(),
+            ..VlanView::NONE
+        };
+        self.vlans.insert(n, view);
+        let of = self.subs.iter().filter(|s| s.0 == parent);
+        let demux = VlanDemux::new(of.map(|s| (s.1, s.2)));
+        self.vlans.entry(parent).or_insert(VlanView::NONE).demux = Some(demux);
+        self.edit(parent, |view, _| view.flags |= if_flags::SUBS);
+    }
+
+    /// Adds interface `n`, the next one: a bond of interfaces 2 and 3, of which `members` can send, with a host on its
+    /// link as the others have.
+    pub fn add_bond(&mut self, n: u32, choice: Choice, members: &[u32]) {
+        assert_eq!(n as usize, self.interfaces.len());
+        self.add_interface(n);
+        self.harness
+            .add_virtual(n, "bond-output", u32::from(MTU) + 14);
+        let view = BondView {
+            choice,
+            members: members.to_vec(),
+        };
+        self.bonds.bonds.insert(n, view);
+        for member in [2, 3] {
+            self.bonds.of_member.insert(member, n);
+            self.graph.set_feature("bond-input", member, true).unwrap();
+        }
+        self.publish();
+    }
+
+    /// Changes the tags of what comes in on interface `n`, and back of what goes out, while it is cross-connected.
+    pub fn retag(&mut self, n: u32, rewrite_in: TagRewrite) {
+        let view = self.vlans.entry(n).or_insert(VlanView::NONE);
+        view.rewrite_in = rewrite_in;
+        view.rewrite_out = rewrite_in.inverse(&view.tags).unwrap_or_default();
+        let plain = view.parent == IF_NONE;
+        self.graph
+            .set_feature("tag-rewrite-output", n, plain)
+            .unwrap();
+        self.edit(n, |view, _| view.flags |= if_flags::RETAG);
     }
 
     /// Changes what is known of interface `n`.

@@ -104,8 +104,12 @@ impl TxQueue for Link {
 
 /// Whether what the router sends has the header of a packet that was forwarded or made right.
 fn is_good(pool: &Pool, b: BufferIndex) -> bool {
-    let bytes = pool.bytes(b);
-    let total = pool.meta(b).total_len() as usize;
+    let mut bytes = pool.bytes(b);
+    let mut total = pool.meta(b).total_len() as usize;
+    // What leaves by the sub-interface has its tag.
+    if bytes.get(12..16) == Some(&[0x81, 0, 0, 7]) {
+        (bytes, total) = (&bytes[4..], total - 4);
+    }
     let Some((link, packet)) = bytes.split_at_checked(14) else {
         return false;
     };

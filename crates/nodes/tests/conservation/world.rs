@@ -10,6 +10,8 @@ use parshall_fib::{
 };
 use parshall_graph::harness::{Harness, Sent};
 use parshall_graph::{Graph, Limits};
+use parshall_nodes::bond::{BondView, BondViews, Choice};
+use parshall_nodes::vlan::{TagRewrite, Tags, VlanDemux, VlanId, VlanMatch, VlanView, VlanViews};
 use parshall_nodes::{
     BridgeDomain, BridgePort, BridgeTable, Event, FloodMember, HoldMessage, IfAddresses, IfTable,
     IfView, NodeOutputs, PortRole, SflowSettings, SflowTxSettings, Shared, TableLimits,
@@ -20,10 +22,21 @@ use crate::corpus::{frames, router_mac, router4, router6};
 use crate::link::{CROSS, Link};
 use crate::mutate::Rng;
 
-const INTERFACES: u32 = 16;
 /// Ports of a bridge domain, and its routed interface.
 const PORTS: [u32; 3] = [12, 13, 14];
 const BVI: u32 = 15;
+const INTERFACES: u32 = 22;
+/// Interfaces from here on have no device.
+const VIRTUAL: u32 = 16;
+/// A routed sub-interface of 1, two that are switched, two bonds, and one that leads to itself.
+const OUTPUTS: [&str; 6] = [
+    "sub-interface-output",
+    "sub-interface-output",
+    "sub-interface-output",
+    "bond-output",
+    "bond-output",
+    "interface-output",
+];
 const LIMITS: Limits = Limits {
     interfaces: INTERFACES as usize,
 };
@@ -98,15 +111,21 @@ impl World {
                 8 => (all | if_flags::XCONNECT, IF_NONE),
                 12..=14 => (all | if_flags::BRIDGE, IF_NONE),
                 11 => (all | if_flags::MPLS | if_flags::PROMISC, IF_NONE),
+                17 => (all | if_flags::XCONNECT | if_flags::RETAG, 6),
+                18 => (all | if_flags::XCONNECT | if_flags::RETAG, 7),
                 _ => (all | if_flags::MPLS, IF_NONE),
             };
+            let parent = match n {
+                1 | 6 | 7 => if_flags::SUBS,
+                _ => 0,
+            };
             let view = IfView {
-                flags,
+                flags: flags | parent,
                 peer,
                 ip4_table: if n == 3 { 1 } else { 0 },
                 ip6_table: if n == 3 { 1 } else { 0 },
                 // The corpus knows the addresses of interfaces below 12.
-                mac: IfView::mac_word(router_mac(if n == BVI { 1 } else { n }).0),
+                mac: IfView::mac_word(router_mac(if n == BVI || n == VIRTUAL { 1 } else { n }).0),
                 mtu: 1500,
             };
             // Interface 2 has no address of its own.
@@ -120,7 +139,7 @@ impl World {
             };
             (view, addresses)
         });
-        let table = IfTable::new(views);
+        let table = IfTable::new(views).with_vlans(vlans()).with_bonds(bonds());
         self.shared.interfaces.publish(&self.shared.domain, table);
         self.make_bridge();
     }
@@ -174,7 +193,12 @@ impl World {
             frame[..6].copy_from_slice(&[0x01, 0x80, 0xC2, 0, 0, 0]);
         }
         let corpus = Arc::new(corpus);
-        for n in 1..INTERFACES {
+        for n in VIRTUAL..INTERFACES {
+            let max_frame = *self.rng.pick(&[1514, 1514, 400]);
+            let node = OUTPUTS[(n - VIRTUAL) as usize];
+            self.harness.add_virtual(n, node, max_frame);
+        }
+        for n in 1..VIRTUAL {
             let max_frame = *self.rng.pick(&[1514, 1514, 9018, 400]);
             let rng = Rng::new(self.rng.next());
             let link = Link::new(n, rng, corpus.clone(), self.bad.clone());
@@ -501,6 +525,52 @@ impl World {
             dpo => drop(table.insert(prefix, dpo).unwrap()),
         }
     }
+}
+
+/// Interface 16 routes VLAN 7 of interface 1. 17 and 18 switch tagged frames of 6 and 7, and take off more tags than some
+/// have.
+fn vlans() -> VlanViews {
+    let tagged = VlanMatch::Tagged {
+        dot1ad: false,
+        outer: VlanId::Is(7),
+        inner: None,
+        exact: true,
+    };
+    let subs = [
+        (16, 1, tagged, 0),
+        (17, 6, VlanMatch::Default, 2),
+        (18, 7, tagged, 1),
+    ];
+    let mut views = VlanViews::new();
+    for (n, parent, takes, pop) in subs {
+        let rewrite_in = TagRewrite {
+            pop,
+            push: Tags::NONE,
+        };
+        let view = VlanView {
+            parent,
+            tags: takes.tags(),
+            rewrite_in,
+            rewrite_out: rewrite_in.inverse(&takes.tags()).unwrap_or_default(),
+            ..VlanView::NONE
+        };
+        views.insert(n, view);
+        let demux = Some(VlanDemux::new([(takes, n)]));
+        views.entry(parent).or_insert(VlanView::NONE).demux = demux;
+    }
+    views
+}
+
+/// Interface 19 sends all on 3 and 11, 20 has nobody to send.
+fn bonds() -> BondViews {
+    let mut views = BondViews::default();
+    let view = BondView {
+        choice: Choice::All,
+        members: vec![3, 11],
+    };
+    views.bonds.insert(19, view);
+    views.bonds.insert(20, BondView::default());
+    views
 }
 
 fn answer<A>(resolved: bool, if_index: u32, ip: A) -> HoldMessage<A> {
