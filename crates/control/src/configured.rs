@@ -66,7 +66,9 @@ impl Router {
     pub fn configuration(&self) -> Value {
         let mut file = Section(self.base.clone());
         let mut interfaces = Section::default();
-        let made = |i: &&Interface| i.spec.is_some() && i.parent.is_none();
+        // Tunnels are made by commands only: a file cannot say them yet.
+        let is_device = |s: &DeviceSpec| !matches!(s.kind, DeviceKind::Virtual(_));
+        let made = |i: &&Interface| i.spec.as_ref().is_some_and(is_device);
         for i in self.interfaces.iter().filter(made) {
             let mut section = self.interface_section(i);
             let mut parts = Section::default();
