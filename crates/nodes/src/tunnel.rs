@@ -188,7 +188,7 @@ impl TunnelView {
     }
 
     /// Bytes it puts in front of a packet.
-    pub fn len(&self) -> u16 {
+    pub fn header_len(&self) -> u16 {
         u16::from(self.len)
     }
 

@@ -96,17 +96,17 @@ fn wrap(
         unwrap(cx, b, encap)?
     };
     (inner.ident, *ident) = (*ident, ident.wrapping_add(1));
-    let total = cx.pool.meta(b).total_len() + u32::from(view.len());
+    let total = cx.pool.meta(b).total_len() + u32::from(view.header_len());
     let total = u16::try_from(total).map_err(|_| DropReason::LinkMtuExceeded)?;
     let m = cx.pool.meta(b);
-    if m.data < view.len() + LINK_ROOM {
+    if m.data < view.header_len() + LINK_ROOM {
         // Packets come with room for a few headers. Where that is gone, one tunnel leads into another.
         return Err(match m.nesting {
             0 | 1 => DropReason::NoHeadroom,
             _ => DropReason::NestedTooDeep,
         });
     }
-    let room = cx.pool.push(b, view.len());
+    let room = cx.pool.push(b, view.header_len());
     view.write(room.ok_or(DropReason::NoHeadroom)?, total, inner);
     let ip6 = view.key.local.is_ipv6();
     if ip6 && matches!(encap, Encap::Vxlan { .. }) {
