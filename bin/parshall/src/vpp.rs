@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use parshall_config::startup::{MAX_BYTES, Startup};
 
-use crate::front::Sockets;
+use crate::front::{Optional, Sockets};
 use crate::run::{Configured, Launch, Log, LogFormat, engine_config, log_to_stderr, run_with};
 
 /// Arguments of `parshall vpp`.
@@ -63,25 +63,26 @@ pub fn run(args: &VppArgs) -> Result<(), String> {
 }
 
 fn launch(startup: Startup, log: Log) -> Launch {
-    // Beside what VPP has there is our own command socket, of a name that VPP does not use.
-    let command = startup.runtime_dir.join("parshall.sock");
-    let mut sockets = Sockets::beside(&command, startup.group);
-    sockets.vppctl = startup.cli_sockets;
-    sockets.stats = vec![crate::front::Optional::no(startup.stats_socket)];
-    sockets.stats_size = startup.stats_size;
-    sockets.api = startup
-        .api_sockets
-        .into_iter()
-        .map(crate::front::Optional::no)
-        .collect();
     Launch {
         configured: Configured::nothing(),
         engine: engine_config(&startup.engine),
         lines: Vec::new(),
+        sockets: sockets(&startup),
         files: startup.exec,
-        sockets,
         log,
     }
+}
+
+fn sockets(startup: &Startup) -> Sockets {
+    // Beside what VPP has there is our own command socket, of a name that VPP does not use.
+    let command = startup.runtime_dir.join("parshall.sock");
+    let mut sockets = Sockets::beside(&command, startup.group.clone());
+    sockets.vppctl = startup.cli_sockets.clone();
+    sockets.stats = vec![Optional::no(startup.stats_socket.clone())];
+    sockets.stats_size = startup.stats_size;
+    let api = startup.api_sockets.iter().cloned();
+    sockets.api = api.map(Optional::no).collect();
+    sockets
 }
 
 /// A file with the number of this process, there as long as this value is.
@@ -119,11 +120,12 @@ mod tests {
     #[test]
     fn sockets_lie_where_the_configuration_says() {
         let words = "unix { runtime-dir /tmp/t cli-listen /tmp/t/cli.sock } statseg { size 4m }";
-        let launch = launch(Startup::parse(words).unwrap());
-        assert_eq!(launch.sockets.command, Path::new("/tmp/t/parshall.sock"));
-        assert_eq!(launch.sockets.vppctl, [Path::new("/tmp/t/cli.sock")]);
-        assert_eq!(launch.sockets.stats_size, 4 << 20);
-        assert!(launch.sockets.api.is_empty());
-        assert!(launch.lines.is_empty() && launch.engine.workers == 1);
+        let startup = Startup::parse(words).unwrap();
+        let sockets = sockets(&startup);
+        assert_eq!(sockets.command, Path::new("/tmp/t/parshall.sock"));
+        assert_eq!(sockets.vppctl, [Path::new("/tmp/t/cli.sock")]);
+        assert_eq!(sockets.stats_size, 4 << 20);
+        assert!(sockets.api.is_empty());
+        assert_eq!(engine_config(&startup.engine).workers, 1);
     }
 }
