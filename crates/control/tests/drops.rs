@@ -7,6 +7,8 @@ extern crate parshall_nodes;
 
 #[path = "../../nodes/src/tests/lab.rs"]
 mod lab;
+#[path = "drops/objects.rs"]
+mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -764,6 +766,9 @@ fn every_reason_is_brought_about_and_arrives_with_its_code() {
         routes_and_neighbours(),
         local(),
         labels(),
+        objects::bridges(),
+        objects::access_lists(),
+        objects::tunnels(),
         mistakes(),
     ];
     let mut seen = BTreeSet::new();
