@@ -35,10 +35,12 @@ impl Totals {
             NoHeadroom,
             NodeFault,
             EthernetTooShort,
-            // There are no sub-interfaces and no access lists in these worlds; their own tests have them.
-            NestedTooDeep,
-            VlanTagMissing,
+            // There are no access lists and no tunnels in these worlds; their own tests have them.
             AclDeny,
+            NoTunnel,
+            VxlanMalformed,
+            GreMalformed,
+            TunnelPayload,
         ];
         let missing: Vec<_> = DropReason::ALL
             .iter()

@@ -152,8 +152,10 @@ impl World {
         if !self.rng.one_in(4) {
             flags |= bridge_flags::FORWARD | bridge_flags::FLOOD;
         }
+        // Now and then no port may send to another, and there is no routed interface.
+        let apart = self.rng.one_in(8);
         for n in PORTS {
-            let shg = self.rng.below(3) as u8;
+            let shg = if apart { 7 } else { self.rng.below(3) as u8 };
             let port = BridgePort {
                 domain: u16::from(!self.rng.one_in(8)),
                 flags,
@@ -169,7 +171,7 @@ impl World {
             shg: 0,
             role: PortRole::Bvi,
         };
-        if !self.rng.one_in(8) {
+        if !apart && !self.rng.one_in(8) {
             domain.bvi = BVI;
         }
         let table = BridgeTable::new(ports, vec![BridgeDomain::default(), domain]);
