@@ -39,6 +39,8 @@ fn every_case_forwards_without_allocating_and_accounts_for_its_samples() {
         .collect();
     let expected = [
         "l2xc",
+        "l2bridge-16k",
+        "l2bridge-100k",
         "ip4",
         "ip4-1m",
         "ip4-full",
@@ -78,7 +80,7 @@ fn what_cannot_run_says_what_there_is() {
     };
     let text = run(&["forward", "--case", "ipx"]);
     assert!(
-        text.contains("no case ipx; there are l2xc, ip4, "),
+        text.contains("no case ipx; there are l2xc, l2bridge-16k, "),
         "{text}"
     );
     let text = run(&["forward", "--case", "l2xc", "--peer-vpp", "/nowhere"]);
