@@ -44,6 +44,12 @@ for need in "${needs[@]}"; do
   fi
 done
 
+# Debian's Python comes without what makes environments.
+if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+  programs+=("python3 -m venv")
+  packages+=(python3-venv)
+fi
+
 install_packages() {
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     echo "tests/setup.sh: installing ${packages[*]}"
