@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(chosen(&[]).unwrap().len(), CASES.len());
         let error = chosen(&["ipx".into()]).err().unwrap().to_string();
         assert!(
-            error.starts_with("no case ipx; there are l2xc, ip4, "),
+            error.starts_with("no case ipx; there are l2xc, l2bridge-16k, "),
             "{error}"
         );
     }
