@@ -419,7 +419,8 @@ mod tests {
         let mut d = Discards::new(100);
         d.add_rings([c]);
         let mut seen = std::collections::BTreeSet::new();
-        for t in 0..900u64 {
+        // Long enough for one of each at 100 a second, and the flood's share.
+        for t in 0..(DropReason::COUNT as u64 + 10) * 10 {
             let now = SECOND + t * MS;
             for _ in 0..40 {
                 let _ = p.push(drop_of(DropReason::NoRoute));

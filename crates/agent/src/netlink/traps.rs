@@ -73,9 +73,9 @@ pub fn names(reason: DropReason, ethertype: u16) -> Names {
     }
 }
 
-/// The kernel's word for a code. Three codes go by a near one, for want of their own: "needs to be fragmented" (4) as "too
+/// The kernel's word for a code. Four codes go by a near one, for want of their own: "needs to be fragmented" (4) as "too
 /// big" (262), "prohibited by administration" and its kin (10, 13) as "network prohibited" (9), unicast reverse path (302)
-/// as reverse path (335).
+/// as reverse path (335), split horizon (303) as the isolation of ports that several switches share (291).
 fn word(code: u32) -> Word {
     use Word::{Nothing, Reason, Trap};
     match code {
@@ -95,6 +95,7 @@ fn word(code: u32) -> Word {
         263 => Trap("source_mac_is_multicast"),
         264..=283 => Trap(DEVLINK[(code - 264) as usize]),
         290..=300 => Trap(DEVLINK_L3[(code - 290) as usize]),
+        303 => Trap("mlag_port_isolation"),
         302 | 335 => Reason("IP_RPFILTER"),
         304 => Trap("locked_port"),
         305 => Trap("dmac_filter"),
