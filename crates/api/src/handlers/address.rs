@@ -1,6 +1,6 @@
 //! Addresses of interfaces, their tables, unnumbered ones.
 
-use parshall_control::{Family, Interface};
+use parshall_control::Family;
 use parshall_vpp_wire::msg::*;
 
 use super::{command, interface_of, is_wanted, name_of};
@@ -39,7 +39,7 @@ pub(super) fn register(t: &mut Registry) {
         }
     });
     t.each_interface(|_, m: &IpUnnumberedDump, i, out| {
-        if let Some(lender) = lender(i).filter(|_| is_wanted(m.sw_if_index, i)) {
+        if let Some(lender) = i.unnumbered.filter(|_| is_wanted(m.sw_if_index, i)) {
             out.send(&IpUnnumberedDetails {
                 sw_if_index: i.index,
                 ip_sw_if_index: lender,
@@ -93,9 +93,4 @@ pub(super) fn parts(p: &Prefix) -> Done<(std::net::IpAddr, u8)> {
         let why = format!("a prefix of family {} and length {}", p.address.af.0, p.len);
         Refusal::new(retval::VALUE, why)
     })
-}
-
-/// The interface whose addresses this one uses.
-fn lender(_i: &Interface) -> Option<u32> {
-    None
 }

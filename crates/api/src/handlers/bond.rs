@@ -1,8 +1,9 @@
 //! Bonds.
 
+use parshall_control::{Interface, Membership, Router};
 use parshall_vpp_wire::msg::*;
 
-use super::{NONE, command, command_makes, mac_option, name_of};
+use super::{NONE, command, command_makes, is_wanted, mac_option, name_of};
 use crate::registry::{Done, Refusal, Registry, retval};
 
 pub(super) fn register(t: &mut Registry) {
@@ -41,8 +42,40 @@ pub(super) fn register(t: &mut Registry) {
         let name = name_of(r, m.sw_if_index)?;
         command(r, &format!("bond del {name}")).map(drop)
     });
-    t.dump(|_, _: &SwBondInterfaceDump, _| {});
-    t.dump(|_, _: &SwMemberInterfaceDump, _| {});
+    t.each_interface(|r, m: &SwBondInterfaceDump, i, out| {
+        if let Some(bond) = i.bond().filter(|_| is_wanted(m.sw_if_index, i)) {
+            let members = || members(r, i.index);
+            out.send(&SwBondInterfaceDetails {
+                sw_if_index: i.index,
+                id: i.instance,
+                mode: BondMode(bond.mode as u32),
+                lb: BondLbAlgo(bond.balance_number()),
+                numa_only: false,
+                active_members: members().filter(|(_, m)| m.active).count() as u32,
+                members: members().count() as u32,
+                interface_name: i.name.clone(),
+            });
+        }
+    });
+    t.dump(|r, m: &SwMemberInterfaceDump, out| {
+        for (i, member) in members(r, m.sw_if_index) {
+            out.send(&SwMemberInterfaceDetails {
+                sw_if_index: i.index,
+                interface_name: i.name.clone(),
+                is_passive: member.passive,
+                is_long_timeout: member.long_timeout,
+                is_local_numa: true,
+                weight: 0,
+            });
+        }
+    });
+}
+
+/// The members of a bond.
+fn members(r: &Router, bond: u32) -> impl Iterator<Item = (&Interface, Membership)> {
+    let member = move |i: &Interface| i.member.filter(|m| m.bond == bond);
+    let all = r.interfaces().iter();
+    all.filter_map(move |i| Some((i, member(i)?)))
 }
 
 fn line(id: u32, mode: BondMode, lb: BondLbAlgo, mac: &str) -> Done<String> {

@@ -151,6 +151,7 @@ fn details(r: &Router, i: &Interface) -> SwInterfaceDetails {
         vtr_tag2: i.vtr.push[1].map_or(0, u32::from),
         interface_name: i.name.clone(),
         interface_dev_type: dev_type(r, i),
+        tag: i.tag.clone().unwrap_or_default(),
         ..SwInterfaceDetails::default()
     };
     if let Some(sub) = i.sub() {
