@@ -101,7 +101,9 @@ fn many_flows_reach_both_workers_and_counters_add_up() {
         "{by_worker:?}"
     );
     let all = rx + t.counter("host-right", "rx_packets");
-    assert_eq!(by_worker.iter().sum::<u64>(), all);
+    // The hosts' own IPv6 start-up may fall between the two clearings or the two readings: a few frames, never flows.
+    let by_workers = by_worker.iter().sum::<u64>();
+    assert!(by_workers.abs_diff(all) < 50, "{by_workers} of {all}");
     let _server = t.hosts.b.spawn("iperf3 -s");
     t.hosts.a.eventually("iperf3 -c 10.0.2.2 -t 1", 10);
     for to in ["10.0.2.2", "2001:db8:2::2"] {

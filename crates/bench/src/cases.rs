@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use parshall_acl::{Action, Rule};
 use parshall_drivers::pg::{Field, StreamSpec, Values};
 use parshall_fib::{Ip4Prefix, Ip6Prefix};
 use parshall_wire::{MacAddr, PacketBuilder};
@@ -38,6 +39,12 @@ pub enum Work {
     Ip6,
     /// Swaps a label.
     Mpls,
+    /// Routes IPv4 that [`ACL_RULES`] rules let pass.
+    Acl,
+    /// Cross-connects into a VXLAN tunnel over IPv4.
+    VxlanOut,
+    /// Cross-connects what comes out of a VXLAN tunnel over IPv4.
+    VxlanIn,
 }
 
 /// What the tables hold.
@@ -73,9 +80,11 @@ pub enum Traffic {
     Ip6(Vec<u128>),
     /// 14 Ethernet, 4 label, 20 IPv4, 8 UDP, 18 payload.
     Mpls,
+    /// A frame as of [`Traffic::Ip4`] in VXLAN from [`FAR_END`] to [`NEAR_END`], of so many flows.
+    Vxlan(u16),
 }
 
-/// Bytes of every frame, without FCS.
+/// Bytes of every frame, without FCS and without what a tunnel puts around it.
 pub const FRAME_BYTES: usize = 64;
 /// Random destinations of the cases with large tables.
 const DESTINATIONS: usize = 16_384;
@@ -93,6 +102,15 @@ const BASE_6: u128 = 0x2001_0db8 << 96;
 pub const LABEL_IN: u32 = 100;
 /// The label that goes out.
 pub const LABEL_OUT: u32 = 200;
+
+/// Rules of `ip4-acl200`: all but the last deny other traffic, the last permits the rest.
+pub const ACL_RULES: u32 = 200;
+/// VXLAN network of the tunnel cases.
+pub const VNI: u32 = 10;
+/// Our end and the other end of the tunnel that traffic comes out of; it comes in by the source.
+pub const NEAR_END: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+/// The other end.
+pub const FAR_END: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 2);
 
 /// All cases.
 pub const CASES: &[Case] = &[
@@ -121,6 +139,18 @@ pub const CASES: &[Case] = &[
         name: "ip4",
         what: "IPv4, 250 destinations, one /24",
         work: Work::Ip4,
+        routes: || {
+            Ok(Routes::Ip4(
+                vec![Ip4Prefix::masked(BASE_4, 24)],
+                Neighbours::One,
+            ))
+        },
+        traffic: || Ok(Traffic::Ip4((0..250).map(|i| BASE_4 + i).collect())),
+    },
+    Case {
+        name: "ip4-acl200",
+        what: "as ip4, and an input access list of 200 rules, of which the last matches",
+        work: Work::Acl,
         routes: || {
             Ok(Routes::Ip4(
                 vec![Ip4Prefix::masked(BASE_4, 24)],
@@ -206,7 +236,50 @@ pub const CASES: &[Case] = &[
         routes: || Ok(Routes::Swap),
         traffic: || Ok(Traffic::Mpls),
     },
+    Case {
+        name: "vxlan4-encap",
+        what: "cross-connect into VXLAN over IPv4, 250 flows",
+        work: Work::VxlanOut,
+        // To the other end of the tunnel, which is the sink's first neighbour.
+        routes: || {
+            Ok(Routes::Ip4(
+                vec![Ip4Prefix::masked(0xC0A8_0102, 32)],
+                Neighbours::One,
+            ))
+        },
+        traffic: || Ok(Traffic::Ip4((0..250).map(|i| BASE_4 + i).collect())),
+    },
+    Case {
+        name: "vxlan4-decap",
+        what: "cross-connect out of VXLAN over IPv4, 250 flows, 114-byte frames",
+        work: Work::VxlanIn,
+        routes: || Ok(Routes::None),
+        traffic: || Ok(Traffic::Vxlan(250)),
+    },
 ];
+
+/// Rule `i` of `ip4-acl200` as VPP's command has it, and as ours: half of those that deny are about other destinations,
+/// half about other ports.
+pub fn acl_rule(i: u32) -> Rule {
+    let net = |a: u32, len| (Ipv4Addr::from(a).into(), len);
+    let udp = Rule {
+        proto: 17,
+        src: net(0xC0A8_0000, 16),
+        ..Rule::any(Action::Deny, false)
+    };
+    match i {
+        _ if i + 1 == ACL_RULES => Rule::any(Action::Permit, false),
+        _ if i.is_multiple_of(2) => Rule {
+            dst: net(BASE_4 + (i + 1) * 256, 24),
+            ..udp
+        },
+        _ => Rule {
+            dst: net(BASE_4, 16),
+            dport: (10_000 + i as u16, 10_000 + i as u16),
+            ..udp
+        },
+    }
+}
 
 /// Half of `n` stations speak to the other half: each to one drawn at random, in a random order.
 fn stations(n: usize) -> Traffic {
@@ -281,6 +354,8 @@ impl Traffic {
             ),
             Traffic::Stations(pairs) => return bridged(self, pairs),
             Traffic::Mpls => return base_stream(&self.frame(0, MacAddr(ROUTER_MAC))),
+            // The other end tells flows apart by the source port (RFC 7348 section 5).
+            Traffic::Vxlan(flows) => (Field::SourcePort, Values::list((0..*flows).map(vxlan_port))),
         };
         base_stream(&self.frame(0, MacAddr(ROUTER_MAC)))?
             .vary(field, values)
@@ -302,6 +377,7 @@ impl Traffic {
             Traffic::Ip6(to) => to.len(),
             Traffic::Stations(pairs) => pairs.len(),
             Traffic::Mpls => 1,
+            Traffic::Vxlan(flows) => usize::from(*flows),
         }
     }
 
@@ -326,9 +402,26 @@ impl Traffic {
                 ethernet.mpls(LABEL_IN).ipv4(from4, Ipv4Addr::from(BASE_4)),
                 18,
             ),
+            Traffic::Vxlan(_) => return vxlan(ethernet, i as u16),
         };
         ip.udp(1234, 2345).payload_len(payload).build()
     }
+}
+
+fn vxlan_port(flow: u16) -> u16 {
+    0xC000 | flow
+}
+
+/// A frame of 64 bytes in VXLAN.
+fn vxlan(ethernet: PacketBuilder, flow: u16) -> Vec<u8> {
+    let [_, v0, v1, v2] = VNI.to_be_bytes();
+    let inner = Traffic::Ip4(vec![BASE_4]).frame(0, MacAddr(ROUTER_MAC));
+    let payload = [&[8, 0, 0, 0, v0, v1, v2, 0][..], &inner].concat();
+    let udp = ethernet.ipv4(FAR_END, NEAR_END).udp(vxlan_port(flow), 4789);
+    let mut frame = udp.payload(&payload).build();
+    // Ethernet, IPv4, and the checksum of UDP at its byte 6: none, as RFC 7348 section 4.1 has it.
+    frame[40..42].fill(0);
+    frame
 }
 
 /// The stream between stations.
@@ -354,18 +447,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_frame_is_64_bytes() {
+    fn every_frame_is_64_bytes_and_what_is_around_it() {
         for case in CASES {
             let traffic = (case.traffic)().unwrap();
+            let around = match traffic {
+                Traffic::Vxlan(_) => 50,
+                _ => 0,
+            };
             for i in [0, traffic.len() / 2, traffic.len() - 1] {
                 let frame = traffic.frame(i, MacAddr(ROUTER_MAC));
-                assert_eq!(frame.len(), FRAME_BYTES, "{}", case.name);
+                assert_eq!(frame.len(), FRAME_BYTES + around, "{}", case.name);
             }
             let spec = traffic.stream().unwrap();
             let parshall_drivers::pg::Source::Generate(t) = &spec.source else {
                 panic!("{}", case.name)
             };
-            assert_eq!(t.bytes.len(), FRAME_BYTES, "{}", case.name);
+            assert_eq!(t.bytes.len(), FRAME_BYTES + around, "{}", case.name);
         }
     }
 

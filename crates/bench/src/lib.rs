@@ -25,6 +25,7 @@ pub mod internet;
 pub mod linear;
 mod machine;
 mod memif;
+mod overlay;
 mod report;
 mod rig;
 mod sflow;

@@ -25,19 +25,24 @@ use parshall_sample::DropSlot;
 
 use crate::cases::{Case, LABEL_IN, LABEL_OUT, Neighbours, Routes, Traffic, Work};
 use crate::drain::Drain;
-use crate::{BenchError, SflowRate, internet};
+use crate::{BenchError, SflowRate, internet, overlay};
 
 /// Address of the router's interfaces.
 pub const ROUTER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Address of whoever is on the other side.
 pub const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
+/// The tunnel, where the case has one.
+pub const TUNNEL: u32 = 4;
+
 const LIMITS: Limits = Limits { interfaces: 8 };
 /// Buffers of the rig: enough for a full turn, few enough to stay in the second-level cache, as with a
 /// real receive ring.
 pub const BUFFERS: usize = 2048;
-const SOURCE: u32 = 1;
-const SINK: u32 = 2;
+/// Interface that the traffic comes in by.
+pub const SOURCE: u32 = 1;
+/// Interface that it leaves by.
+pub const SINK: u32 = 2;
 /// Interface for what is to be dropped beside the case's own traffic.
 pub const FLOODED: u32 = 3;
 const MTU: u16 = 9000;
@@ -61,12 +66,10 @@ impl Bed {
         let shared =
             Shared::new(TableLimits::default()).map_err(|e| BenchError::of("tables", e))?;
         fill(&shared, &(case.routes)()?)?;
-        let mode = match case.work {
-            Work::CrossConnect => if_flags::XCONNECT,
-            Work::Bridge => if_flags::BRIDGE,
-            _ => 0,
-        };
-        shared.interfaces.publish(&shared.domain, interfaces(mode));
+        shared
+            .interfaces
+            .publish(&shared.domain, interfaces(case.work));
+        overlay::fill(&shared, case.work)?;
         let macs = MacWriter::new(shared.macs.clone());
         let traffic = (case.traffic)()?;
         let mut macs = Mutex::new(macs);
@@ -250,6 +253,7 @@ impl Rig {
             .map_err(|e| BenchError::of("reader", e))?;
         let mut harness = Harness::new(graph.clone(), nodes, BUFFERS, reader)
             .map_err(|e| BenchError::of("graph", e))?;
+        overlay::attach(&mut harness, &graph, bed.case.work)?;
         let source = generator(&mut harness, SOURCE, &bed.stream)?;
         let sink = sink(&mut harness)?;
         let counters = harness.dispatcher.counters.clone();
@@ -412,21 +416,39 @@ impl Drop for Rig {
     }
 }
 
-fn interfaces(mode: u32) -> IfTable {
+fn interfaces(work: Work) -> IfTable {
     let both = if_flags::EXISTS | if_flags::UP | if_flags::IP4 | if_flags::IP6 | if_flags::MPLS;
-    let view = |peer| IfView {
-        flags: both | mode,
-        peer,
-        mac: IfView::mac_word(ROUTER_MAC),
-        mtu: u32::from(MTU),
-        ..IfView::default()
+    let cross = if_flags::XCONNECT;
+    // What the source, the sink and the tunnel do with what they receive, and where it goes at once.
+    let (source, sink, tunnel) = match work {
+        Work::CrossConnect => ((cross, SINK), (cross, SOURCE), (0, IF_NONE)),
+        Work::Bridge => {
+            let bridge = (if_flags::BRIDGE, IF_NONE);
+            (bridge, bridge, (0, IF_NONE))
+        }
+        Work::VxlanOut => ((cross, TUNNEL), (0, IF_NONE), (cross, SOURCE)),
+        Work::VxlanIn => ((0, IF_NONE), (cross, TUNNEL), (cross, SINK)),
+        Work::Ip4 | Work::Ip6 | Work::Mpls | Work::Acl => {
+            ((0, IF_NONE), (0, IF_NONE), (0, IF_NONE))
+        }
+    };
+    let view = |(mode, peer)| {
+        let view = IfView {
+            flags: both | mode,
+            peer,
+            mac: IfView::mac_word(ROUTER_MAC),
+            mtu: u32::from(MTU),
+            ..IfView::default()
+        };
+        (view, IfAddresses::default())
     };
     let none = (IfView::default(), IfAddresses::default());
     IfTable::new([
         none,
-        (view(SINK), IfAddresses::default()),
-        (view(SOURCE), IfAddresses::default()),
-        (view(IF_NONE), IfAddresses::default()),
+        view(source),
+        view(sink),
+        view((0, IF_NONE)),
+        view(tunnel),
     ])
 }
 

@@ -34,8 +34,8 @@ Examples:
   parshall bench forward --yardstick testpmd --repeats 15 --json > forward.json
   parshall bench forward --case ip4 --peer-vpp /opt/vpp")]
 pub struct ForwardArgs {
-    /// Case to run, may be given again (default: all): l2xc, l2bridge-16k, l2bridge-100k, ip4, ip4-1m,
-    /// ip4-full, ip4-grown, ip6, ip6-500k, ip6-full, ip6-grown, mpls-swap.
+    /// Case to run, may be given again (default: all): l2xc, l2bridge-16k, l2bridge-100k, ip4, ip4-acl200,
+    /// ip4-1m, ip4-full, ip4-grown, ip6, ip6-500k, ip6-full, ip6-grown, mpls-swap, vxlan4-encap, vxlan4-decap.
     #[arg(long = "case", value_name = "NAME")]
     pub cases: Vec<String>,
     /// Sampling rates to run each case with: `off` or N of 1-in-N, separated by commas.

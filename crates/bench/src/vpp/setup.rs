@@ -10,7 +10,12 @@ use std::path::Path;
 use parshall_wire::MacAddr;
 
 use super::cli::Cli;
-use crate::cases::{Case, LABEL_IN, LABEL_OUT, Neighbours, Routes, Traffic, Work};
+use parshall_acl::Action;
+
+use crate::cases::{
+    ACL_RULES, Case, FAR_END, LABEL_IN, LABEL_OUT, NEAR_END, Neighbours, Routes, Traffic, VNI,
+    Work, acl_rule,
+};
 use crate::rig::neighbour_mac;
 use crate::{BenchError, SflowRate, internet};
 
@@ -30,6 +35,8 @@ pub fn apply(cli: &mut Cli, case: &Case, folder: &Path) -> Result<(), BenchError
     let file = folder.join("routes");
     let text = match case.work {
         Work::Bridge => stations(&(case.traffic)()?),
+        Work::VxlanOut | Work::VxlanIn => tunnel(case.work),
+        Work::Acl => self::routes(&routes) + &access_list(),
         _ => self::routes(&routes),
     };
     fs::write(&file, text).map_err(fail)?;
@@ -60,7 +67,10 @@ fn interfaces(work: Work) -> Vec<String> {
         match work {
             Work::CrossConnect => {}
             Work::Bridge => commands.push(format!("set interface l2 bridge {pg} 1")),
-            Work::Ip4 | Work::Mpls => {
+            // A cross-connected interface has no address.
+            Work::VxlanOut if i == 0 => {}
+            Work::VxlanIn if i == 1 => {}
+            Work::Ip4 | Work::Mpls | Work::Acl | Work::VxlanOut | Work::VxlanIn => {
                 commands.push(format!("set interface ip address {pg} 192.168.{i}.1/24"));
             }
             Work::Ip6 => commands.push(format!("set interface ip address {pg} fd0{i}::1/64")),
@@ -133,6 +143,45 @@ fn routes(routes: &Routes) -> String {
         }
     }
     text
+}
+
+/// The tunnel, and what is cross-connected with it. The bypass is what VPP's own benches use for what comes in.
+fn tunnel(work: Work) -> String {
+    let (pg, local, remote, bypass) = match work {
+        Work::VxlanIn => (
+            "pg1",
+            NEAR_END,
+            FAR_END,
+            "set interface ip vxlan-bypass pg0\n",
+        ),
+        _ => ("pg0", Ipv4Addr::new(192, 168, 1, 1), gateway4(0), ""),
+    };
+    format!(
+        "create vxlan tunnel src {local} dst {remote} vni {VNI}\n\
+         set interface l2 xconnect {pg} vxlan_tunnel0\n\
+         set interface l2 xconnect vxlan_tunnel0 {pg}\n{bypass}"
+    )
+}
+
+fn access_list() -> String {
+    let rule = |i| {
+        let r = acl_rule(i);
+        let action = match r.action {
+            Action::Permit => "permit",
+            _ => "deny",
+        };
+        let ((src, s), (dst, d)) = (r.src, r.dst);
+        let (sport, dport) = (r.sport, r.dport);
+        format!(
+            "{action} src {src}/{s} dst {dst}/{d} proto {} sport {}-{} dport {}-{}",
+            r.proto, sport.0, sport.1, dport.0, dport.1
+        )
+    };
+    let rules: Vec<_> = (0..ACL_RULES).map(rule).collect();
+    format!(
+        "set acl-plugin acl {}\nset acl-plugin interface pg0 input acl 0\n",
+        rules.join(", ")
+    )
 }
 
 fn gateway4(i: u32) -> Ipv4Addr {

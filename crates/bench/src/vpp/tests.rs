@@ -142,6 +142,16 @@ fn every_case_has_its_commands() {
     );
     has("ip6", "ip route add 2001:db8::/48 via fd01::2 pg1\n");
     has(
+        "vxlan4-encap",
+        "create vxlan tunnel src 192.168.1.1 dst 192.168.1.2 vni 10\n\
+         set interface l2 xconnect pg0 vxlan_tunnel0\n",
+    );
+    has("vxlan4-decap", "set interface ip vxlan-bypass pg0\n");
+    has(
+        "ip4-acl200",
+        "deny src 192.168.0.0/16 dst 10.0.0.0/16 proto 17 sport 0-65535 dport 10001-10001, deny",
+    );
+    has(
         "ip6-full",
         "set ip neighbor pg1 fd01::fb 02:00:00:01:00:f9\n",
     );
