@@ -8,6 +8,7 @@ mod handlers;
 mod install;
 mod limiter;
 mod registry;
+mod retval;
 mod serve;
 
 pub use install::{ApiArgs, run};

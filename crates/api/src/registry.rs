@@ -8,25 +8,7 @@ use std::sync::Arc;
 use parshall_control::{Error, Interface, IpNet, Router};
 use parshall_vpp_wire::{DecodeError, Lead, MESSAGES, Message, error_reply, frame};
 
-/// VPP's numbers for why not.
-pub(crate) mod retval {
-    /// Anything.
-    pub const UNSPECIFIED: i32 = -1;
-    /// No such interface.
-    pub const NO_INTERFACE: i32 = -2;
-    /// No such table.
-    pub const NO_TABLE: i32 = -3;
-    /// No such entry.
-    pub const NO_ENTRY: i32 = -6;
-    /// A value that cannot be.
-    pub const VALUE: i32 = -7;
-    /// Not here.
-    pub const UNIMPLEMENTED: i32 = -9;
-    /// An interface that cannot do that.
-    pub const WRONG_INTERFACE: i32 = -71;
-    /// It is so already.
-    pub const EXISTS: i32 = -81;
-}
+use crate::retval;
 
 /// Why a request was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,15 +37,23 @@ impl Refusal {
 
 impl From<Error> for Refusal {
     fn from(e: Error) -> Refusal {
-        let retval = match &e {
-            Error::NoInterface { .. } => retval::NO_INTERFACE,
-            Error::NoTable { .. } => retval::NO_TABLE,
-            Error::InterfaceExists(_) | Error::DuplicateAddress { .. } => retval::EXISTS,
-            Error::Interface { .. } => retval::WRONG_INTERFACE,
-            Error::Overlap { .. } => retval::VALUE,
-            _ => retval::UNSPECIFIED,
-        };
-        Refusal::new(retval, e.to_string())
+        Refusal::new(retval::of(&e), e.to_string())
+    }
+}
+
+/// The refusal of a message that has a number of its own for something that is there already.
+pub(crate) fn if_exists(retval: i32) -> impl Fn(Error) -> Refusal {
+    move |e| match e {
+        Error::Exists(_) | Error::InterfaceExists(_) => Refusal::new(retval, e.to_string()),
+        e => e.into(),
+    }
+}
+
+/// The same for something that is needed elsewhere.
+pub(crate) fn if_in_use(retval: i32) -> impl Fn(Error) -> Refusal {
+    move |e| match e {
+        Error::InUse(_) => Refusal::new(retval, e.to_string()),
+        e => e.into(),
     }
 }
 

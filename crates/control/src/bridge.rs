@@ -228,7 +228,7 @@ impl Bridges {
         }
         check_tag(&config.tag)?;
         if self.domains.contains_key(&id) {
-            return Err(Error::refused(format!("bridge domain {id} exists already")));
+            return Err(Error::exists(format!("bridge domain {id} exists already")));
         }
         let index = (1..MAC_DOMAINS as u16).find(|i| !self.ids.contains_key(i));
         let index = index.ok_or_else(|| {
@@ -437,7 +437,7 @@ pub(crate) fn check_tag(tag: &str) -> Result<()> {
 }
 
 fn no_domain(id: u32) -> Error {
-    Error::refused(format!(
+    Error::missing(format!(
         "no bridge domain {id}: make it with `create bridge-domain {id}`"
     ))
 }

@@ -488,6 +488,9 @@ fn tap(r: &mut Section, t: &TapSpec) {
     r.some("namespace", t.host_ns.as_deref());
     r.some("host-mac", t.host_mac.map(crate::text::mac));
     r.some("host-mtu", t.host_mtu);
+    r.some("host-bridge", t.host_bridge.as_deref());
+    r.some("rx-queue-size", t.rx_ring);
+    r.some("tx-queue-size", t.tx_ring);
     let prefixes = t.host_addrs.iter().map(|(a, l)| format!("{a}/{l}").into());
     r.list("host-addresses", prefixes.collect());
     let gateways = t

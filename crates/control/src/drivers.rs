@@ -81,6 +81,12 @@ pub struct TapSpec {
     pub host_mac: Option<[u8; 6]>,
     /// Its MTU.
     pub host_mtu: Option<u32>,
+    /// The Linux bridge that it is a port of.
+    pub host_bridge: Option<String>,
+    /// Packets that may wait to be received.
+    pub rx_ring: Option<u16>,
+    /// Packets that may wait to be sent: kept to be told again, for Linux takes them at once.
+    pub tx_ring: Option<u16>,
     /// Its addresses.
     pub host_addrs: Vec<(IpAddr, u8)>,
     /// Its default routes.
@@ -331,6 +337,8 @@ fn make_tap(spec: &DeviceSpec, tap: &TapSpec, instance: u32) -> Result<Tap> {
         host_ns: tap.host_ns.clone(),
         host_mac: tap.host_mac,
         host_mtu: tap.host_mtu,
+        host_bridge: tap.host_bridge.clone(),
+        rx_ring: tap.rx_ring,
         host_addrs,
         host_gateways: tap.host_gateways.clone(),
         mac: spec

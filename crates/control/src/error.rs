@@ -61,6 +61,15 @@ pub enum Error {
     /// A table has no room.
     #[error("{0}")]
     Full(String),
+    /// Nothing is known by that name or number.
+    #[error("{0}")]
+    Missing(String),
+    /// There is one already.
+    #[error("{0}")]
+    Exists(String),
+    /// Something else needs it.
+    #[error("{0}")]
+    InUse(String),
     /// A driver or the system refused.
     #[error("{0}")]
     Device(String),
@@ -89,6 +98,18 @@ impl Error {
     /// A refusal in words.
     pub fn refused(why: impl Into<String>) -> Error {
         Error::Refused(why.into())
+    }
+    /// What was named is not there.
+    pub fn missing(why: impl Into<String>) -> Error {
+        Error::Missing(why.into())
+    }
+    /// What was to be made is there.
+    pub fn exists(why: impl Into<String>) -> Error {
+        Error::Exists(why.into())
+    }
+    /// What was to go is needed.
+    pub fn in_use(why: impl Into<String>) -> Error {
+        Error::InUse(why.into())
     }
 }
 

@@ -60,7 +60,7 @@ pub use path::{Path, Via};
 pub use prefix::{Family, IpNet};
 pub use router::{
     Acl, CapturePlan, ConfigAction, ConfigLanguage, ConfigPlan, Flush, InterfaceAcls, L2FibEntry,
-    Router, Sampling, SflowDefaults, header_range,
+    Router, Sampling, SflowDefaults, ThreadFacts, header_range,
 };
 pub use sampling::{Adaptive, RateSource, SampleDirection, SflowPort};
 pub use statistics::SIZE_RANGE as STATISTICS_SIZE_RANGE;

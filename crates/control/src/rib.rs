@@ -124,7 +124,7 @@ impl Rib {
     /// When it exists or there are too many.
     pub fn add_table(&mut self, o: &mut dyn Objects, family: Family, id: u32) -> Result<()> {
         if self.tables.contains_key(&(family, id)) {
-            return Err(Error::refused(format!(
+            return Err(Error::exists(format!(
                 "{} table {id} exists already",
                 family.word()
             )));
@@ -142,7 +142,7 @@ impl Rib {
         let table = self.table(family, id)?;
         let (index, n) = (table.index, table.count());
         if n != 0 {
-            return Err(Error::refused(format!(
+            return Err(Error::in_use(format!(
                 "{} table {id} still has {n} routes",
                 family.word()
             )));
@@ -152,7 +152,7 @@ impl Rib {
             l.key.paths.iter().any(same)
         };
         if self.lists.iter().flatten().any(leads_here) {
-            return Err(Error::refused(format!(
+            return Err(Error::in_use(format!(
                 "routes or labels look up in {} table {id}",
                 family.word()
             )));

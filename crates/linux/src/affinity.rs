@@ -69,6 +69,12 @@ pub fn node_of(cpu: usize) -> Option<usize> {
         .find_map(|e| e.file_name().to_str()?.strip_prefix("node")?.parse().ok())
 }
 
+/// The core that a CPU is part of, as the kernel numbers them; `None` where it does not say.
+pub fn core_of(cpu: usize) -> Option<usize> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/core_id");
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
 /// A sorted list of CPUs as the kernel writes it: `0-3,8`.
 pub fn ranges(cpus: &[usize]) -> String {
     let mut out: Vec<String> = Vec::new();

@@ -10,6 +10,8 @@ const IFINFO: usize = 16;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_TXQLEN: u16 = 13;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_NET_NS_FD: u16 = 28;
@@ -325,6 +327,25 @@ impl Net {
             &mtu.to_ne_bytes(),
             &format!("set MTU {mtu} on"),
         )
+    }
+
+    /// Makes a link a port of the bridge `master`.
+    ///
+    /// # Errors
+    /// When there is no such link or bridge, the other is no bridge, or without `CAP_NET_ADMIN`.
+    pub fn set_master(&self, name: &str, master: &str) -> Result<()> {
+        let index = self.link(master)?.index;
+        let tried = format!("make a port of {master} of");
+        self.change_attr(name, IFLA_MASTER, &index.to_ne_bytes(), &tried)
+    }
+
+    /// Sets how many packets may wait to be sent.
+    ///
+    /// # Errors
+    /// When there is no such link, or without `CAP_NET_ADMIN`.
+    pub fn set_tx_queue_len(&self, name: &str, packets: u32) -> Result<()> {
+        let tried = format!("set a queue of {packets} packets on");
+        self.change_attr(name, IFLA_TXQLEN, &packets.to_ne_bytes(), &tried)
     }
 
     /// Sets the link-layer address.

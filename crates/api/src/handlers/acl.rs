@@ -6,7 +6,8 @@ use parshall_vpp_wire::msg::*;
 
 use super::address::parts;
 use super::{NONE, is_wanted, name_of};
-use crate::registry::{Done, Refusal, Registry, retval};
+use crate::registry::{Done, Refusal, Registry, if_exists, if_in_use};
+use crate::retval;
 
 pub(super) fn register(t: &mut Registry) {
     t.answer(|_, _: &AclPluginGetVersion| Ok(AclPluginGetVersionReply { major: 1, minor: 4 }));
@@ -24,7 +25,14 @@ pub(super) fn register(t: &mut Registry) {
     });
     t.ack(|r, m: &AclDel| {
         known(r, m.acl_index)?;
-        Ok(r.acl_del(m.acl_index)?)
+        let input = r
+            .acl_interfaces()
+            .any(|(_, l)| l.input.contains(&m.acl_index));
+        let used = match input {
+            true => retval::ACL_IN_USE_INPUT,
+            false => retval::ACL_IN_USE_OUTPUT,
+        };
+        r.acl_del(m.acl_index).map_err(if_in_use(used))
     });
     t.ack(|r, m: &AclInterfaceSetAclList| {
         let input = usize::from(m.n_input).min(m.acls.len());
@@ -39,10 +47,12 @@ pub(super) fn register(t: &mut Registry) {
             (true, None) => list.push(m.acl_index),
             (false, Some(at)) => drop(list.remove(at)),
             (true, Some(_)) => {
-                return Err(Refusal::new(
-                    retval::EXISTS,
-                    format!("ACL {} is there already", m.acl_index),
-                ));
+                let there = match m.is_input {
+                    true => retval::ACL_IN_USE_INPUT,
+                    false => retval::ACL_IN_USE_OUTPUT,
+                };
+                let why = format!("ACL {} is there already", m.acl_index);
+                return Err(Refusal::new(there, why));
             }
             (false, None) => {
                 return Err(Refusal::new(
@@ -101,7 +111,8 @@ fn set(r: &mut Router, index: u32, input: Vec<u32>, output: Vec<u32>) -> Done<()
     for n in input.iter().chain(&output) {
         known(r, *n)?;
     }
-    Ok(r.acl_interface_set_acl_list(index, input, output)?)
+    r.acl_interface_set_acl_list(index, input, output)
+        .map_err(if_exists(retval::ENTRY_EXISTS))
 }
 
 fn rule(m: &msg::AclRule) -> Done<Rule> {

@@ -1,10 +1,11 @@
 //! Addresses of interfaces, their tables, unnumbered ones.
 
-use parshall_control::Family;
+use parshall_control::{Error, Family, Interface, Router};
 use parshall_vpp_wire::msg::*;
 
-use super::{command, interface_of, is_wanted, name_of};
-use crate::registry::{Done, Refusal, Registry, retval};
+use super::{interface_of, is_wanted, name_of};
+use crate::registry::{Done, Refusal, Registry};
+use crate::retval;
 
 pub(super) fn register(t: &mut Registry) {
     t.ack(|r, m: &SwInterfaceAddDelAddress| {
@@ -14,10 +15,14 @@ pub(super) fn register(t: &mut Registry) {
         }
         let (ip, len) = parts(&m.prefix)?;
         if m.is_add {
-            Ok(r.add_address(&name, ip, len)?)
-        } else {
-            Ok(r.remove_address(&name, ip, len)?)
+            return Ok(r.add_address(&name, ip, len)?);
         }
+        let has = |i: &Interface| i.addresses.contains(&(ip, len));
+        if !interface_of(r, m.sw_if_index).is_ok_and(has) {
+            let why = format!("{name} does not have the address {ip}/{len}");
+            return Err(Refusal::new(retval::NO_ADDRESS, why));
+        }
+        Ok(r.remove_address(&name, ip, len)?)
     });
     t.each_interface(|_, m: &IpAddressDump, i, out| {
         if i.index != m.sw_if_index {
@@ -52,16 +57,16 @@ pub(super) fn register(t: &mut Registry) {
             name_of(r, m.sw_if_index)?,
             name_of(r, m.unnumbered_sw_if_index)?,
         );
-        let line = if m.is_add {
-            format!("set interface unnumbered {borrower} use {lender}")
-        } else {
-            format!("set interface unnumbered del {borrower}")
-        };
-        command(r, &line).map(drop)
+        Ok(r.set_unnumbered(&borrower, m.is_add.then_some(lender.as_str()))?)
     });
     t.ack(|r, m: &SwInterfaceSetTable| {
         let name = name_of(r, m.sw_if_index)?;
-        Ok(r.bind_table(&name, family(m.is_ipv6), m.vrf_id)?)
+        let addresses = |e: Error| match e {
+            Error::Interface { .. } => Refusal::new(retval::ADDRESS_FOUND, e.to_string()),
+            e => e.into(),
+        };
+        r.bind_table(&name, family(m.is_ipv6), m.vrf_id)
+            .map_err(addresses)
     });
     t.answer(|r, m: &SwInterfaceGetTable| {
         Ok(SwInterfaceGetTableReply {
@@ -73,14 +78,33 @@ pub(super) fn register(t: &mut Registry) {
         let name = name_of(r, m.sw_if_index)?;
         Ok(r.set_ip6_enabled(&name, m.enable)?)
     });
+    t.ack(|r, m: &SwInterfaceIp6ndRaConfig| advertise(r, m));
     t.answer(|r, m: &SwInterfaceIp6GetLinkLocalAddress| {
         let ip = interface_of(r, m.sw_if_index)?.link_local();
-        let ip = ip.ok_or_else(|| Refusal::new(retval::NO_ENTRY, "it does not speak IPv6"))?;
+        let ip = ip.ok_or_else(|| Refusal::new(retval::NO_IP6, "it does not speak IPv6"))?;
         Ok(SwInterfaceIp6GetLinkLocalAddressReply {
             retval: 0,
             ip: ip.octets(),
         })
     });
+}
+
+/// Router advertisements are never sent: to suppress them is done already, everything else cannot be.
+fn advertise(r: &mut Router, m: &SwInterfaceIp6ndRaConfig) -> Done<()> {
+    let i = interface_of(r, m.sw_if_index)?;
+    if !i.speaks(Family::Ip6) {
+        let why = format!("{} does not speak IPv6", i.name);
+        return Err(Refusal::new(retval::NO_IP6, why));
+    }
+    let quiet = SwInterfaceIp6ndRaConfig {
+        sw_if_index: m.sw_if_index,
+        suppress: m.suppress,
+        ..SwInterfaceIp6ndRaConfig::default()
+    };
+    match *m == quiet {
+        true => Ok(()),
+        false => Err(Refusal::unimplemented("sending router advertisements")),
+    }
 }
 
 pub(super) fn family(is_ipv6: bool) -> Family {
@@ -90,7 +114,11 @@ pub(super) fn family(is_ipv6: bool) -> Family {
 /// Address and length of a prefix.
 pub(super) fn parts(p: &Prefix) -> Done<(std::net::IpAddr, u8)> {
     p.parts().ok_or_else(|| {
+        let retval = match p.address.ip() {
+            Some(_) => retval::PREFIX_LENGTH,
+            None => retval::FAMILY,
+        };
         let why = format!("a prefix of family {} and length {}", p.address.af.0, p.len);
-        Refusal::new(retval::VALUE, why)
+        Refusal::new(retval, why)
     })
 }

@@ -1,46 +1,55 @@
 //! Bonds.
 
-use parshall_control::{Interface, Membership, Router};
+use parshall_control::{BondBalance, BondMode as Mode, BondSpec, Interface, Membership, Router};
 use parshall_vpp_wire::msg::*;
 
-use super::{NONE, command, command_makes, is_wanted, mac_option, name_of};
-use crate::registry::{Done, Refusal, Registry, retval};
+use super::{NONE, index_of, interface_of, is_wanted, name_of, own_mac};
+use crate::registry::{Done, Refusal, Registry, if_exists};
+use crate::retval;
+
+/// Largest number of a bond.
+const ID_MAX: u32 = 65_534;
 
 pub(super) fn register(t: &mut Registry) {
     t.answer(|r, m: &BondCreate| {
-        let mac = mac_option("hw-addr", m.mac_address, m.use_custom_mac);
-        let sw_if_index = command_makes(r, &line(m.id, m.mode, m.lb, &mac)?)?;
+        let mac = own_mac(m.mac_address, m.use_custom_mac)?;
+        let sw_if_index = create(r, spec(m.id, m.mode, m.lb)?, mac)?;
         Ok(BondCreateReply {
             retval: 0,
             sw_if_index,
         })
     });
     t.answer(|r, m: &BondCreate2| {
-        let mac = mac_option("hw-addr", m.mac_address, m.use_custom_mac);
-        let sw_if_index = command_makes(r, &line(m.id, m.mode, m.lb, &mac)?)?;
+        let mac = own_mac(m.mac_address, m.use_custom_mac)?;
+        let sw_if_index = create(r, spec(m.id, m.mode, m.lb)?, mac)?;
         Ok(BondCreate2Reply {
             retval: 0,
             sw_if_index,
         })
     });
     t.ack(|r, m: &BondDelete| {
-        let name = name_of(r, m.sw_if_index)?;
-        command(r, &format!("delete bond {name}")).map(drop)
+        let i = interface_of(r, m.sw_if_index)?;
+        let name = i.name.clone();
+        if i.bond().is_none() {
+            let why = format!("{name} is no bond");
+            return Err(Refusal::new(retval::NO_INTERFACE, why));
+        }
+        Ok(r.delete_bond(&name)?)
     });
     t.answer(|r, m: &BondAddMember| {
-        let (bond, member) = (name_of(r, m.bond_sw_if_index)?, name_of(r, m.sw_if_index)?);
-        let passive = if m.is_passive { " passive" } else { "" };
-        let slow = if m.is_long_timeout {
-            " long-timeout"
-        } else {
-            ""
-        };
-        command(r, &format!("bond add {bond} {member}{passive}{slow}"))?;
+        let bond = name_of(r, m.bond_sw_if_index)?;
+        let i = interface_of(r, m.sw_if_index)?;
+        let member = i.name.clone();
+        if i.member.is_some() {
+            let why = format!("{member} is a member of a bond already");
+            return Err(Refusal::new(retval::EXISTS, why));
+        }
+        r.add_bond_member(&bond, &member, (m.is_passive, m.is_long_timeout))?;
         Ok(BondAddMemberReply { retval: 0 })
     });
     t.ack(|r, m: &BondDetachMember| {
         let name = name_of(r, m.sw_if_index)?;
-        command(r, &format!("bond del {name}")).map(drop)
+        Ok(r.remove_bond_member(&name)?)
     });
     t.each_interface(|r, m: &SwBondInterfaceDump, i, out| {
         if let Some(bond) = i.bond().filter(|_| is_wanted(m.sw_if_index, i)) {
@@ -78,31 +87,44 @@ fn members(r: &Router, bond: u32) -> impl Iterator<Item = (&Interface, Membershi
     all.filter_map(move |i| Some((i, member(i)?)))
 }
 
-fn line(id: u32, mode: BondMode, lb: BondLbAlgo, mac: &str) -> Done<String> {
+fn create(r: &mut Router, spec: BondSpec, mac: Option<[u8; 6]>) -> Done<u32> {
+    let taken = |i: &Interface| i.bond().is_some() && Some(i.instance) == spec.id;
+    if r.interfaces().iter().any(taken) {
+        let why = format!("the number {} is another bond's", spec.id.unwrap_or(0));
+        return Err(Refusal::new(retval::INSTANCE_IN_USE, why));
+    }
+    let name = r
+        .create_bond(spec, mac)
+        .map_err(if_exists(retval::INSTANCE_IN_USE))?;
+    index_of(r, &name)
+}
+
+fn spec(id: u32, mode: BondMode, lb: BondLbAlgo) -> Done<BondSpec> {
     let mode = match mode {
-        BondMode::BOND_API_MODE_ROUND_ROBIN => "round-robin",
-        BondMode::BOND_API_MODE_ACTIVE_BACKUP => "active-backup",
-        BondMode::BOND_API_MODE_XOR => "xor",
-        BondMode::BOND_API_MODE_BROADCAST => "broadcast",
-        BondMode::BOND_API_MODE_LACP => "lacp",
+        BondMode::BOND_API_MODE_ROUND_ROBIN => Mode::RoundRobin,
+        BondMode::BOND_API_MODE_ACTIVE_BACKUP => Mode::ActiveBackup,
+        BondMode::BOND_API_MODE_XOR => Mode::Xor,
+        BondMode::BOND_API_MODE_BROADCAST => Mode::Broadcast,
+        BondMode::BOND_API_MODE_LACP => Mode::Lacp,
         other => {
-            return Err(Refusal::new(
-                retval::VALUE,
-                format!("bond mode {}: 1 to 5 are there", other.0),
-            ));
+            let why = format!("bond mode {}: 1 to 5 are there", other.0);
+            return Err(Refusal::new(retval::ARGUMENT, why));
         }
     };
-    // Only these two modes look at packets to choose a member.
+    // Only two modes look at packets to choose a member; what the others are told does not matter.
     let balance = match lb {
-        _ if !matches!(mode, "xor" | "lacp") => "",
-        BondLbAlgo::BOND_API_LB_ALGO_L34 => " load-balance l34",
-        BondLbAlgo::BOND_API_LB_ALGO_L23 => " load-balance l23",
-        _ => " load-balance l2",
+        _ if !matches!(mode, Mode::Xor | Mode::Lacp) => BondBalance::L2,
+        BondLbAlgo::BOND_API_LB_ALGO_L34 => BondBalance::L34,
+        BondLbAlgo::BOND_API_LB_ALGO_L23 => BondBalance::L23,
+        _ => BondBalance::L2,
     };
-    let id = if id == NONE {
-        String::new()
-    } else {
-        format!(" id {id}")
-    };
-    Ok(format!("create bond mode {mode}{balance}{id}{mac}"))
+    if id != NONE && id > ID_MAX {
+        let why = format!("bond number {id}: 0 to {ID_MAX} are there");
+        return Err(Refusal::new(retval::ARGUMENT, why));
+    }
+    Ok(BondSpec {
+        id: (id != NONE).then_some(id),
+        mode,
+        balance,
+    })
 }

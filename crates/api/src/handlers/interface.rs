@@ -4,8 +4,9 @@ use parshall_control::{DeviceKind, DeviceSpec, Interface, Router, SubSpec, Vtr};
 use parshall_nodes::vlan::{VlanId, VlanMatch};
 use parshall_vpp_wire::msg::*;
 
-use super::{NONE, command, interface_of, is_wanted, name_of};
-use crate::registry::{Done, Refusal, Registry, retval};
+use super::{NONE, delete, interface_of, is_wanted, name_of, own_mac, plain_text};
+use crate::registry::{Done, Refusal, Registry, if_exists};
+use crate::retval;
 
 /// Bytes of an Ethernet header, which VPP does not count where it speaks of sizes.
 const ETHERNET: u32 = 14;
@@ -73,10 +74,7 @@ pub(super) fn register(t: &mut Registry) {
             sw_if_index,
         })
     });
-    t.ack(|r, m: &DeleteLoopback| {
-        let name = name_of(r, m.sw_if_index)?;
-        Ok(r.delete_interface(&name, "loop")?)
-    });
+    t.ack(|r, m: &DeleteLoopback| delete(r, m.sw_if_index, "loop"));
     t.answer(|r, m: &CreateVlanSubif| {
         let outer = vlan(m.vlan_id, "VLAN")?;
         let takes = VlanMatch::Tagged {
@@ -99,12 +97,18 @@ pub(super) fn register(t: &mut Registry) {
         })
     });
     t.ack(|r, m: &DeleteSubif| {
-        let name = name_of(r, m.sw_if_index)?;
+        let i = interface_of(r, m.sw_if_index)?;
+        let name = i.name.clone();
+        if i.sub().is_none() {
+            let why = format!("{name} is no sub-interface");
+            return Err(Refusal::new(retval::NO_SUB_INTERFACE, why));
+        }
         Ok(r.delete_sub_interface(&name)?)
     });
     t.ack(|r, m: &L2InterfaceVlanTagRewrite| {
         let name = name_of(r, m.sw_if_index)?;
-        Ok(r.set_tag_rewrite(&name, rewrite(m)?)?)
+        let tags = |e: parshall_control::Error| Refusal::new(retval::TAG_COUNT, e.to_string());
+        r.set_tag_rewrite(&name, rewrite(m)?).map_err(tags)
     });
 }
 
@@ -130,7 +134,9 @@ pub(crate) fn status(i: &Interface) -> IfStatusFlags {
 }
 
 fn details(r: &Router, i: &Interface) -> SwInterfaceDetails {
-    let mtu = if i.inherits_mtu { 0 } else { i.mtu };
+    // Zero says that a sub-interface has its parent's. A bond has one, whether it was told or comes from its members.
+    let inherits = i.inherits_mtu && i.parent.is_some();
+    let mtu = if inherits { 0 } else { i.mtu };
     let mut d = SwInterfaceDetails {
         sw_if_index: i.index,
         sup_sw_if_index: i.parent.unwrap_or(i.index),
@@ -172,35 +178,23 @@ pub(super) fn dev_type(r: &Router, i: &Interface) -> String {
 
 fn set_tag(r: &mut Router, m: &SwInterfaceTagAddDel) -> Done<()> {
     let name = name_of(r, m.sw_if_index)?;
-    let line = if m.is_add {
-        format!("set interface tag {name} {}", word(&m.tag)?)
-    } else {
-        format!("clear interface tag {name}")
+    let tag = match m.is_add {
+        true => Some(plain_text(&m.tag)?.to_owned()),
+        false => None,
     };
-    command(r, &line).map(drop)
-}
-
-/// A text of a client as one word of a command line.
-pub(super) fn word(text: &str) -> Done<&str> {
-    let fine = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '{' | '}' | '#' | '\\');
-    if text.is_empty() || !text.chars().all(fine) {
-        return Err(Refusal::new(
-            retval::VALUE,
-            format!(
-                "{text:?} cannot be used: visible characters without quotes, braces, # and \\ can"
-            ),
-        ));
-    }
-    Ok(text)
+    Ok(r.set_tag(&name, tag)?)
 }
 
 fn loopback(r: &mut Router, instance: Option<u32>, mac: [u8; 6]) -> Done<u32> {
-    let name = r.create_interface(DeviceSpec {
+    let spec = DeviceSpec {
         instance,
         name: None,
-        mac: (mac != [0; 6]).then_some(mac),
+        mac: own_mac(mac, true)?,
         kind: DeviceKind::Loopback,
-    })?;
+    };
+    let name = r
+        .create_interface(spec)
+        .map_err(if_exists(retval::REGISTRATION))?;
     super::index_of(r, &name)
 }
 
@@ -208,18 +202,23 @@ fn vlan(id: u32, what: &str) -> Done<u16> {
     match u16::try_from(id) {
         Ok(id @ 1..=4094) => Ok(id),
         _ => Err(Refusal::new(
-            retval::VALUE,
+            retval::VLAN,
             format!("{what} {id}: 1 to 4094 can be"),
         )),
     }
 }
 
 fn create_sub(r: &mut Router, parent: u32, id: u32, takes: VlanMatch) -> Done<u32> {
-    let name = name_of(r, parent)?;
+    let i = interface_of(r, parent)?;
+    let name = i.name.clone();
+    if i.member.is_some() {
+        let why = format!("{name} is a member of a bond");
+        return Err(Refusal::new(retval::BOND_MEMBER, why));
+    }
     let same = |i: &Interface| i.sub().is_some_and(|s| s.parent == parent && s.id == id);
     if r.interfaces().iter().any(same) {
-        // VPP's number for a VLAN that exists.
-        return Err(Refusal::new(-56, format!("{name}.{id} exists already")));
+        let why = format!("{name}.{id} exists already");
+        return Err(Refusal::new(retval::VLAN_EXISTS, why));
     }
     let made = r.create_sub_interface(&name, SubSpec { parent, id, takes })?;
     super::index_of(r, &made)

@@ -1,14 +1,26 @@
-//! Layer 2: cross-connects, bridge domains, the MAC table.
+//! Layer 2: cross-connects, bridge domains, the MAC table, who has which address in a bridge domain.
 
-use parshall_control::{BRIDGE_ID_MAX, Domain, Router, StationKind};
+use std::net::IpAddr;
+
+use parshall_control::{
+    BRIDGE_ID_MAX, BridgeConfig, Domain, Flush, PortConfig, Router, Station, StationKind,
+};
 use parshall_nodes::bridge::PortRole;
 use parshall_vpp_wire::msg::*;
 
-use super::{NONE, command, command_makes, mac_option, mac_text, name_of};
-use crate::handlers::interface::word;
-use crate::registry::{Done, Refusal, Registry, retval};
+use super::{NONE, index_of, interface_of, name_of, own_mac, plain_text};
+use crate::registry::{Done, Refusal, Registry, if_exists, if_in_use};
+use crate::retval;
 
 pub(super) fn register(t: &mut Registry) {
+    register_ports(t);
+    register_domains(t);
+    register_stations(t);
+    register_addresses(t);
+}
+
+/// What an interface is to others at layer 2.
+fn register_ports(t: &mut Registry) {
     t.ack(|r, m: &SwInterfaceSetL2Xconnect| {
         let rx = name_of(r, m.rx_sw_if_index)?;
         if !m.enable {
@@ -25,106 +37,82 @@ pub(super) fn register(t: &mut Registry) {
             });
         }
     });
-    t.ack(|r, m: &BridgeDomainAddDel| {
-        let (flags, age) = (
-            Flags::of(
-                m.flood, m.uu_flood, m.forward, m.learn, m.arp_term, m.arp_ufwd,
-            ),
-            m.mac_age,
-        );
-        set_bridge(r, m.bd_id, m.is_add, (&flags, age, &m.bd_tag))
-    });
-    t.answer(|r, m: &BridgeDomainAddDelV2| {
-        let flags = Flags::of(
-            m.flood, m.uu_flood, m.forward, m.learn, m.arp_term, m.arp_ufwd,
-        );
-        let bd_id = if m.bd_id == NONE {
-            free_bridge(r)?
-        } else {
-            m.bd_id
-        };
-        set_bridge(r, bd_id, m.is_add, (&flags, m.mac_age, &m.bd_tag))?;
-        Ok(BridgeDomainAddDelV2Reply { retval: 0, bd_id })
-    });
-    t.ack(|r, m: &BridgeDomainSetMacAge| {
-        command(
-            r,
-            &format!("set bridge-domain mac-age {} {}", m.bd_id, m.mac_age),
-        )
-        .map(drop)
-    });
-    t.answer(|r, m: &BridgeFlags| {
-        for (flag, name) in FLAGS {
-            if m.flags.has(*flag) {
-                let off = if m.is_set { "" } else { " disable" };
-                command(r, &format!("set bridge-domain {name} {}{off}", m.bd_id))?;
-            }
-        }
-        Ok(BridgeFlagsReply {
-            retval: 0,
-            resulting_feature_bitmap: m.flags.0,
-        })
-    });
-    t.ack(|r, m: &SwInterfaceSetL2Bridge| {
-        let name = name_of(r, m.rx_sw_if_index)?;
-        if !m.enable {
-            return command(r, &format!("set interface l3 {name}")).map(drop);
-        }
-        let kind = match m.port_type {
-            L2PortType::L2_API_PORT_TYPE_BVI => " bvi",
-            L2PortType::L2_API_PORT_TYPE_UU_FWD => " uu-fwd",
-            _ => "",
-        };
-        let group = if m.shg == 0 {
-            String::new()
-        } else {
-            format!(" {}", m.shg)
-        };
-        command(
-            r,
-            &format!("set interface l2 bridge {name} {}{kind}{group}", m.bd_id),
-        )
-        .map(drop)
-    });
-    t.ack(|r, m: &L2fibAddDel| {
-        let mac = mac_text(m.mac);
-        if !m.is_add {
-            return command(r, &format!("l2fib del {mac} {}", m.bd_id)).map(drop);
-        }
-        let line = if m.filter_mac {
-            format!("l2fib add {mac} {} filter", m.bd_id)
-        } else {
-            let name = name_of(r, m.sw_if_index)?;
-            let bvi = if m.bvi_mac { " bvi" } else { "" };
-            let fixed = if m.static_mac { " static" } else { "" };
-            format!("l2fib add {mac} {} {name}{fixed}{bvi}", m.bd_id)
-        };
-        command(r, &line).map(drop)
-    });
-    t.ack(|r, _: &L2fibFlushAll| command(r, "l2fib flush-mac all").map(drop));
-    t.ack(|r, m: &L2fibFlushBd| {
-        command(r, &format!("l2fib flush-mac bridge-domain {}", m.bd_id)).map(drop)
-    });
-    t.ack(|r, m: &L2fibFlushInt| {
-        let name = name_of(r, m.sw_if_index)?;
-        command(r, &format!("l2fib flush-mac interface {name}")).map(drop)
-    });
+    t.ack(|r, m: &SwInterfaceSetL2Bridge| set_port(r, m));
     t.answer(|r, m: &BviCreate| {
-        let instance = if m.user_instance == NONE {
-            String::new()
-        } else {
-            format!(" instance {}", m.user_instance)
-        };
-        let mac = mac_option("mac", m.mac, true);
-        let sw_if_index = command_makes(r, &format!("bvi create{instance}{mac}"))?;
+        let instance = (m.user_instance != NONE).then_some(m.user_instance);
+        let mac = own_mac(m.mac, true)?;
+        let name = r
+            .create_bvi(instance, mac)
+            .map_err(if_exists(retval::REGISTRATION))?;
         Ok(BviCreateReply {
             retval: 0,
-            sw_if_index,
+            sw_if_index: index_of(r, &name)?,
         })
     });
     t.ack(|r, m: &BviDelete| {
         let name = name_of(r, m.sw_if_index)?;
-        command(r, &format!("bvi delete {name}")).map(drop)
+        let none = |e: parshall_control::Error| match retval::of(&e) {
+            retval::WRONG_INTERFACE => Refusal::new(retval::NO_INTERFACE, e.to_string()),
+            _ => e.into(),
+        };
+        r.delete_bvi(&name).map_err(none)
+    });
+}
+
+/// Bridge domains.
+fn register_domains(t: &mut Registry) {
+    t.ack(|r, m: &BridgeDomainAddDel| {
+        let config = BridgeConfig {
+            learn: m.learn,
+            forward: m.forward,
+            flood: m.flood,
+            uu_flood: m.uu_flood,
+            arp_term: m.arp_term,
+            arp_ufwd: m.arp_ufwd,
+            mac_age: m.mac_age,
+            tag: m.bd_tag.clone(),
+        };
+        set_bridge(r, m.bd_id, m.is_add, config)
+    });
+    t.answer(|r, m: &BridgeDomainAddDelV2| {
+        let config = BridgeConfig {
+            learn: m.learn,
+            forward: m.forward,
+            flood: m.flood,
+            uu_flood: m.uu_flood,
+            arp_term: m.arp_term,
+            arp_ufwd: m.arp_ufwd,
+            mac_age: m.mac_age,
+            tag: m.bd_tag.clone(),
+        };
+        let bd_id = if m.bd_id == NONE && m.is_add {
+            free_bridge(r)?
+        } else {
+            m.bd_id
+        };
+        set_bridge(r, bd_id, m.is_add, config)?;
+        Ok(BridgeDomainAddDelV2Reply { retval: 0, bd_id })
+    });
+    t.ack(|r, m: &BridgeDomainSetMacAge| {
+        changeable(m.bd_id)?;
+        Ok(r.set_bridge_config(m.bd_id, |c| c.mac_age = m.mac_age)?)
+    });
+    t.ack(|r, m: &BridgeDomainSetLearnLimit| {
+        changeable(m.bd_id)?;
+        r.bridge_domain(m.bd_id)?;
+        Err(Refusal::unimplemented(
+            "a limit of what a bridge domain learns",
+        ))
+    });
+    t.answer(|r, m: &BridgeFlags| {
+        changeable(m.bd_id)?;
+        let flags = m.flags;
+        r.set_bridge_config(m.bd_id, |c| switch(c, flags, m.is_set))?;
+        let config = &r.bridge_domain(m.bd_id)?.config;
+        Ok(BridgeFlagsReply {
+            retval: 0,
+            resulting_feature_bitmap: flags_of(config),
+        })
     });
     t.dump(|r, m: &BridgeDomainDump, out| {
         let wanted = |id: u32, d: &Domain| {
@@ -134,6 +122,36 @@ pub(super) fn register(t: &mut Registry) {
         for (id, domain) in r.bridge_domains().filter(|(id, d)| wanted(*id, d)) {
             out.send(&details(r, id, domain));
         }
+    });
+}
+
+/// The MAC table.
+fn register_stations(t: &mut Registry) {
+    t.ack(|r, m: &L2fibAddDel| {
+        r.bridge_domain(m.bd_id)?;
+        if !m.is_add {
+            return Ok(r.remove_station(m.bd_id, m.mac)?);
+        }
+        let kind = match (m.filter_mac, m.bvi_mac) {
+            (true, _) => StationKind::Filter,
+            (_, true) => StationKind::Bvi,
+            _ => StationKind::Static,
+        };
+        let if_index = (kind != StationKind::Filter).then_some(m.sw_if_index);
+        if let Some(index) = if_index {
+            let name = name_of(r, index)?;
+            if r.bridge_port(index).is_none_or(|p| p.bd_id != m.bd_id) {
+                let why = format!("{name} is no port of bridge domain {}", m.bd_id);
+                return Err(Refusal::new(retval::NO_INTERFACE, why));
+            }
+        }
+        Ok(r.add_station(m.bd_id, m.mac, Station { if_index, kind })?)
+    });
+    t.ack(|r, _: &L2fibFlushAll| Ok(r.flush_stations(Flush::All).map(drop)?));
+    t.ack(|r, m: &L2fibFlushBd| Ok(r.flush_stations(Flush::Domain(m.bd_id)).map(drop)?));
+    t.ack(|r, m: &L2fibFlushInt| {
+        let index = interface_of(r, m.sw_if_index)?.index;
+        Ok(r.flush_stations(Flush::Interface(index)).map(drop)?)
     });
     t.dump(|r, m: &L2FibTableDump, out| {
         for e in r.l2fib_entries().into_iter().filter(|e| e.bd_id == m.bd_id) {
@@ -149,73 +167,148 @@ pub(super) fn register(t: &mut Registry) {
     });
 }
 
-/// Flags of a bridge domain and their words.
-const FLAGS: &[(BdFlags, &str)] = &[
-    (BdFlags::BRIDGE_API_FLAG_LEARN, "learn"),
-    (BdFlags::BRIDGE_API_FLAG_FWD, "forward"),
-    (BdFlags::BRIDGE_API_FLAG_FLOOD, "flood"),
-    (BdFlags::BRIDGE_API_FLAG_UU_FLOOD, "uu-flood"),
-    (BdFlags::BRIDGE_API_FLAG_ARP_TERM, "arp term"),
-    (BdFlags::BRIDGE_API_FLAG_ARP_UFWD, "arp-ufwd"),
-];
+/// Who has which IPv4 address in a bridge domain.
+fn register_addresses(t: &mut Registry) {
+    t.ack(|r, m: &BdIpMacAddDel| {
+        let e = &m.entry;
+        changeable(e.bd_id)?;
+        let arp = &r.bridge_domain(e.bd_id)?.arp;
+        let ip = match e.ip.ip() {
+            Some(IpAddr::V4(ip)) => ip,
+            Some(_) => return Err(Refusal::unimplemented("ND in a bridge domain")),
+            None => return Err(Refusal::new(retval::FAMILY, "an address of no family")),
+        };
+        if !m.is_add && arp.get(&ip) != Some(&e.mac) {
+            let why = format!(
+                "bridge domain {} does not know {ip} by that address",
+                e.bd_id
+            );
+            // VPP has no other number for it.
+            return Err(Refusal::new(retval::UNSPECIFIED, why));
+        }
+        Ok(r.set_bridge_arp(e.bd_id, ip, m.is_add.then_some(e.mac))?)
+    });
+    t.ack(|r, m: &BdIpMacFlush| {
+        changeable(m.bd_id)?;
+        let all: Vec<_> = r.bridge_domain(m.bd_id)?.arp.keys().copied().collect();
+        for ip in all {
+            r.set_bridge_arp(m.bd_id, ip, None)?;
+        }
+        Ok(())
+    });
+    t.dump(|r, m: &BdIpMacDump, out| {
+        let wanted = |(id, _): &(u32, &Domain)| m.bd_id == NONE || m.bd_id == *id;
+        for (bd_id, domain) in r.bridge_domains().filter(wanted) {
+            for (ip, mac) in &domain.arp {
+                let ip = IpAddr::from(*ip).into();
+                let entry = BdIpMac {
+                    bd_id,
+                    ip,
+                    mac: *mac,
+                };
+                out.send(&BdIpMacDetails { entry });
+            }
+        }
+    });
+}
 
-/// What a bridge domain does, as words of the command that makes it.
-struct Flags(String);
+/// Refuses what is none of the domains that can be changed.
+fn changeable(id: u32) -> Done<()> {
+    if id == 0 {
+        let why = "bridge domain 0 can be neither changed nor deleted";
+        return Err(Refusal::new(retval::BRIDGE_FIXED, why));
+    }
+    Ok(())
+}
 
-impl Flags {
-    fn of(
-        flood: bool,
-        uu_flood: bool,
-        forward: bool,
-        learn: bool,
-        arp_term: bool,
-        arp_ufwd: bool,
-    ) -> Flags {
-        let word = |name: &str, on: bool| format!(" {name} {}", u8::from(on));
-        Flags(
-            [
-                word("flood", flood),
-                word("uu-flood", uu_flood),
-                word("forward", forward),
-                word("learn", learn),
-                word("arp-term", arp_term),
-                word("arp-ufwd", arp_ufwd),
-            ]
-            .concat(),
-        )
+/// The switches of a bridge domain, and the flag that stands for each.
+fn switches(c: &mut BridgeConfig) -> [(BdFlags, &mut bool); 6] {
+    [
+        (BdFlags::BRIDGE_API_FLAG_LEARN, &mut c.learn),
+        (BdFlags::BRIDGE_API_FLAG_FWD, &mut c.forward),
+        (BdFlags::BRIDGE_API_FLAG_FLOOD, &mut c.flood),
+        (BdFlags::BRIDGE_API_FLAG_UU_FLOOD, &mut c.uu_flood),
+        (BdFlags::BRIDGE_API_FLAG_ARP_TERM, &mut c.arp_term),
+        (BdFlags::BRIDGE_API_FLAG_ARP_UFWD, &mut c.arp_ufwd),
+    ]
+}
+
+/// Turns what the flags say on or off.
+fn switch(c: &mut BridgeConfig, flags: BdFlags, on: bool) {
+    for (_, setting) in switches(c).into_iter().filter(|(f, _)| flags.has(*f)) {
+        *setting = on;
     }
 }
 
-fn set_bridge(
-    r: &mut Router,
-    id: u32,
-    add: bool,
-    (flags, age, tag): (&Flags, u8, &str),
-) -> Done<()> {
-    if !add {
-        return command(r, &format!("create bridge-domain {id} del")).map(drop);
-    }
-    let tag = if tag.is_empty() {
-        String::new()
-    } else {
-        format!(" bd-tag {}", word(tag)?)
+/// The switches that are on.
+fn flags_of(c: &BridgeConfig) -> u32 {
+    let mut c = c.clone();
+    let on = switches(&mut c).into_iter().filter(|(_, on)| **on);
+    on.fold(0, |all, (flag, _)| all | flag.0)
+}
+
+fn set_port(r: &mut Router, m: &SwInterfaceSetL2Bridge) -> Done<()> {
+    let name = name_of(r, m.rx_sw_if_index)?;
+    let role = match m.port_type {
+        L2PortType::L2_API_PORT_TYPE_NORMAL => PortRole::Normal,
+        L2PortType::L2_API_PORT_TYPE_BVI => PortRole::Bvi,
+        L2PortType::L2_API_PORT_TYPE_UU_FWD => PortRole::UuFwd,
+        other => {
+            let why = format!("port type {}: 0 to 2 are there", other.0);
+            return Err(Refusal::new(retval::VALUE, why));
+        }
     };
-    command(
-        r,
-        &format!("create bridge-domain {id}{} mac-age {age}{tag}", flags.0),
-    )
-    .map(drop)
+    if !m.enable {
+        return Ok(r.set_l3(&name)?);
+    }
+    numbered(m.bd_id)?;
+    let has_it = |p: &u32| *p != m.rx_sw_if_index && is_bvi(r, *p);
+    let domain = r.bridge_domain(m.bd_id).ok();
+    if role == PortRole::Bvi && domain.is_some_and(|d| d.ports.iter().any(has_it)) {
+        let why = format!("bridge domain {} has a routed interface already", m.bd_id);
+        return Err(Refusal::new(retval::HAS_BVI, why));
+    }
+    let port = PortConfig {
+        bd_id: m.bd_id,
+        shg: m.shg,
+        role,
+    };
+    Ok(r.set_bridge(&name, Some(port))?)
+}
+
+fn is_bvi(r: &Router, index: u32) -> bool {
+    r.bridge_port(index)
+        .is_some_and(|p| p.role == PortRole::Bvi)
+}
+
+/// Refuses numbers that no bridge domain can have.
+fn numbered(id: u32) -> Done<()> {
+    changeable(id)?;
+    if id > BRIDGE_ID_MAX {
+        let why = format!("bridge domain {id}: {BRIDGE_ID_MAX} is the last number");
+        return Err(Refusal::new(retval::BRIDGE_NUMBER, why));
+    }
+    Ok(())
+}
+
+fn set_bridge(r: &mut Router, id: u32, add: bool, config: BridgeConfig) -> Done<()> {
+    if !add {
+        changeable(id)?;
+        let refuse = if_in_use(retval::BRIDGE_IN_USE);
+        return r.delete_bridge_domain(id).map_err(refuse);
+    }
+    numbered(id)?;
+    if !config.tag.is_empty() {
+        plain_text(&config.tag)?;
+    }
+    r.create_bridge_domain(id, config)
+        .map_err(if_exists(retval::BRIDGE_EXISTS))
 }
 
 /// A number that no bridge domain has.
 fn free_bridge(r: &Router) -> Done<u32> {
     let free = (1..=BRIDGE_ID_MAX).find(|id| r.bridge_domain(*id).is_err());
-    free.ok_or_else(|| {
-        Refusal::new(
-            retval::UNSPECIFIED,
-            "all numbers of bridge domains are taken",
-        )
-    })
+    free.ok_or_else(|| Refusal::new(retval::AGAIN, "all numbers of bridge domains are taken"))
 }
 
 fn details(r: &Router, bd_id: u32, d: &Domain) -> BridgeDomainDetails {

@@ -1,7 +1,6 @@
 //! What each message does with the router: one file for each kind of object.
 //!
-//! Where the router has a typed method it is called; where there is a command of VPP's grammar that does the same, that is given. Objects
-//! that the router does not have yet are refused with -9 and listed as none.
+//! Everything is done by the router's own methods. Objects that the router does not have are refused with -9 and listed as none.
 
 mod acl;
 mod address;
@@ -16,9 +15,10 @@ mod system;
 mod tap;
 mod tunnel;
 
-use parshall_control::{Error, Interface, Output, Router};
+use parshall_control::{Interface, Router};
 
-use crate::registry::{Done, Refusal, Registry, retval};
+use crate::registry::{Done, Refusal, Registry};
+use crate::retval;
 
 /// No interface, or any.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -70,38 +70,37 @@ fn is_wanted(wanted: u32, i: &Interface) -> bool {
     wanted == NONE || wanted == i.index
 }
 
-/// Gives a command; a line that the router has no command for is something it cannot do.
-fn command(r: &mut Router, line: &str) -> Done<String> {
-    match r.run_line(line, false) {
-        Ok(Output::Text(text)) => Ok(text),
-        Ok(_) => Ok(String::new()),
-        Err(Error::Parse(why)) => {
-            let why = why.lines().next().unwrap_or_default();
-            Err(Refusal::new(
-                retval::UNIMPLEMENTED,
-                format!("`{line}`: {why}"),
-            ))
-        }
-        Err(e) => Err(e.into()),
+/// Deletes an interface of the kind that `stem` says.
+fn delete(r: &mut Router, index: u32, stem: &str) -> Done<()> {
+    let i = interface_of(r, index)?;
+    let name = i.name.clone();
+    if i.spec.as_ref().is_none_or(|s| s.kind.stem() != stem) {
+        let why = format!("{name} is an interface of another kind");
+        return Err(Refusal::new(retval::NO_INTERFACE, why));
     }
+    Ok(r.delete_interface(&name, stem)?)
 }
 
-/// Gives a command that makes an interface and says its name; the interface's index.
-fn command_makes(r: &mut Router, line: &str) -> Done<u32> {
-    let said = command(r, line)?;
-    index_of(r, said.trim())
-}
-
-/// The words of a MAC address option of a command, nothing where the driver is to choose.
-fn mac_option(word: &str, mac: [u8; 6], given: bool) -> String {
-    if given && mac != [0; 6] {
-        format!(" {word} {}", mac_text(mac))
-    } else {
-        String::new()
+/// A text of a client as it can stand in a command line and in a configuration.
+fn plain_text(text: &str) -> Done<&str> {
+    let fine = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '{' | '}' | '#' | '\\');
+    if text.is_empty() || !text.chars().all(fine) {
+        let why = format!(
+            "{text:?} cannot be used: visible characters without quotes, braces, # and \\ can"
+        );
+        return Err(Refusal::new(retval::VALUE, why));
     }
+    Ok(text)
 }
 
-fn mac_text(mac: [u8; 6]) -> String {
-    let bytes: Vec<String> = mac.iter().map(|b| format!("{b:02x}")).collect();
-    bytes.join(":")
+/// The Ethernet address that a new interface is to have, if it is told one.
+fn own_mac(mac: [u8; 6], given: bool) -> Done<Option<[u8; 6]>> {
+    if !given || mac == [0; 6] {
+        return Ok(None);
+    }
+    if mac[0] & 1 != 0 {
+        let why = format!("{mac:02x?} is a group's address: an interface cannot have it");
+        return Err(Refusal::new(retval::VALUE, why));
+    }
+    Ok(Some(mac))
 }

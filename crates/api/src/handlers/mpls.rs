@@ -1,11 +1,13 @@
 //! MPLS: the table, labels, interfaces.
 
-use parshall_control::{Family, Path, Router};
+use parshall_control::{Family, IpNet, Path, Router, Via};
 use parshall_vpp_wire::msg::*;
 
+use super::address::parts;
 use super::route::{fib_path, path};
 use super::{is_wanted, name_of};
-use crate::registry::{Answers, Done, Refusal, Registry, retval};
+use crate::registry::{Answers, Done, Refusal, Registry};
+use crate::retval;
 
 pub(super) fn register(t: &mut Registry) {
     t.ack(|r, m: &MplsTableAddDel| {
@@ -42,6 +44,7 @@ pub(super) fn register(t: &mut Registry) {
         let name = name_of(r, m.sw_if_index)?;
         Ok(r.set_mpls(&name, m.enable)?)
     });
+    t.ack(|r, m: &MplsIpBindUnbind| bind(r, m));
     t.each_interface(|_, m: &MplsInterfaceDump, i, out| {
         if i.mpls && is_wanted(m.sw_if_index, i) {
             out.send(&MplsInterfaceDetails {
@@ -59,6 +62,33 @@ fn only_table(id: u32) -> Done<()> {
         retval::NO_TABLE,
         format!("no mpls table {id}: 0 is the only one"),
     ))
+}
+
+/// Binds a label to a host's route: packets with it go where that route leads, whatever becomes of it.
+fn bind(r: &mut Router, m: &MplsIpBindUnbind) -> Done<()> {
+    only_table(m.mb_mpls_table_id)?;
+    let (ip, len) = parts(&m.mb_prefix)?;
+    let (f, net) = (Family::of(ip), IpNet::new(ip, len));
+    if !r.tables().any(|t| t == (f, m.mb_ip_table_id)) {
+        let why = format!("no {} table {}", f.word(), m.mb_ip_table_id);
+        return Err(Refusal::new(retval::NO_TABLE, why));
+    }
+    if !net.is_host() || m.mb_ip_table_id != 0 {
+        return Err(Refusal::unimplemented(
+            "a label for a prefix that is no host's, or of another table than 0,",
+        ));
+    }
+    for eos in [true, false] {
+        if r.has_label(m.mb_label, eos) {
+            r.remove_label(m.mb_label, eos)?;
+        }
+        if m.mb_is_bind {
+            let if_index = None;
+            let path = Path::new(Via::NextHop { ip, if_index });
+            r.add_label(m.mb_label, eos, vec![path])?;
+        }
+    }
+    Ok(())
 }
 
 fn change(r: &mut Router, m: &MplsRoute, add: bool, multipath: bool) -> Done<()> {

@@ -5,7 +5,8 @@ use parshall_vpp_wire::msg;
 use parshall_vpp_wire::msg::*;
 
 use super::{NONE, name_of};
-use crate::registry::{Answers, Done, Refusal, Registry, retval};
+use crate::registry::{Answers, Done, Refusal, Registry};
+use crate::retval;
 
 pub(super) fn register(t: &mut Registry) {
     t.answer(|r, m: &IpNeighborAddDel| {
@@ -16,6 +17,9 @@ pub(super) fn register(t: &mut Registry) {
         })
     });
     t.dump(dump);
+    // Nobody else's addresses are answered for.
+    t.dump(|_, _: &ProxyArpDump, _| {});
+    t.dump(|_, _: &ProxyArpIntfcDump, _| {});
     t.ack(|r, m: &IpNeighborFlush| {
         let family = family(m.af);
         let all: Vec<_> = r.neighbors(family).map(|(key, _)| *key).collect();

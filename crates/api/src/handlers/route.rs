@@ -5,7 +5,8 @@ use parshall_vpp_wire::msg::*;
 
 use super::address::{family, parts};
 use super::{NONE, interface_of};
-use crate::registry::{Answers, Cursor, Done, Refusal, Registry, retval};
+use crate::registry::{Answers, Cursor, Done, Refusal, Registry};
+use crate::retval;
 
 /// Routes of one page of a dump: a few milliseconds of the router's thread.
 const PAGE: usize = 4096;
@@ -103,6 +104,10 @@ fn change(r: &mut Router, route: &IpRoute, add: bool, multipath: bool) -> Done<(
     let (ip, len) = parts(&route.prefix)?;
     let f = Family::of(ip);
     let at = (f, route.table_id, IpNet::new(ip, len));
+    if route.paths.is_empty() && (add || multipath) {
+        let why = format!("{}: no path is given", at.2);
+        return Err(Refusal::new(retval::NO_PATHS, why));
+    }
     let paths = || -> Done<Vec<Path>> { route.paths.iter().map(|p| path(r, p)).collect() };
     match (add, multipath) {
         (true, false) => {
@@ -113,11 +118,11 @@ fn change(r: &mut Router, route: &IpRoute, add: bool, multipath: bool) -> Done<(
             let paths = paths()?;
             Ok(r.add_route(at, paths)?)
         }
-        (false, true) if !route.paths.is_empty() => {
+        (false, true) => {
             let paths = paths()?;
             Ok(r.remove_route(at, &paths)?)
         }
-        _ => {
+        (false, false) => {
             // A route that is not there is gone: VPP says so too. A table that is not there is a mistake.
             r.change_routes((f, at.1), [(at.2, &[][..])])?;
             Ok(())
@@ -130,7 +135,8 @@ pub(super) fn path(r: &Router, p: &FibPath) -> Done<Path> {
     let refuse = |why: String| Err(Refusal::new(retval::VALUE, why));
     let if_index = (p.sw_if_index != NONE).then_some(p.sw_if_index);
     if let Some(index) = if_index {
-        interface_of(r, index)?;
+        let none = |e: Refusal| Refusal::new(retval::NO_MATCHING_INTERFACE, e.why);
+        interface_of(r, index).map_err(none)?;
     }
     let via = match p.type_ {
         FibPathType::FIB_API_PATH_TYPE_NORMAL => normal(p, if_index)?,

@@ -4,7 +4,8 @@ use parshall_control::{Interface, Router, SampleDirection, SflowPort, header_ran
 use parshall_vpp_wire::msg::*;
 
 use super::interface_of;
-use crate::registry::{Done, Refusal, Registry, retval};
+use crate::registry::{Done, Refusal, Registry};
+use crate::retval;
 
 /// VPP's rate until told otherwise.
 const RATE: u32 = 10_000;

@@ -3,11 +3,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parshall_command::Script;
-use parshall_control::{DeviceKind, DeviceSpec, Output, Router};
+use parshall_control::{DeviceKind, DeviceSpec, Output, Router, ThreadFacts};
+use parshall_linux::affinity;
 use parshall_vpp_wire::msg::*;
 
-use super::{NONE, name_of};
-use crate::registry::{Done, Refusal, Registry, retval};
+use super::{NONE, delete};
+use crate::registry::{Done, Refusal, Registry};
+use crate::retval;
 
 pub(super) fn register(t: &mut Registry) {
     t.answer(|_, _: &ShowVersion| {
@@ -25,6 +27,13 @@ pub(super) fn register(t: &mut Registry) {
         Ok(ShowVpeSystemTimeReply {
             retval: 0,
             vpe_system_time: now.map_or(0.0, |d| d.as_secs_f64()),
+        })
+    });
+    t.answer(|r, _: &ShowThreads| {
+        let data = r.threads().into_iter().zip(0..).map(thread).collect();
+        Ok(ShowThreadsReply {
+            retval: 0,
+            thread_data: data,
         })
     });
     // Not a transaction: of several lines those before one that fails are done, as in VPP.
@@ -53,10 +62,21 @@ pub(super) fn register(t: &mut Registry) {
             sw_if_index,
         })
     });
-    t.ack(|r, m: &PgDeleteInterface| {
-        let name = name_of(r, m.sw_if_index)?;
-        Ok(r.delete_interface(&name, "pg")?)
-    });
+    t.ack(|r, m: &PgDeleteInterface| delete(r, m.sw_if_index, "pg"));
+}
+
+/// A thread as VPP tells it; what is not known of it is ~0.
+fn thread((t, id): (ThreadFacts, u32)) -> ThreadData {
+    let number = |n: Option<usize>| n.and_then(|n| u32::try_from(n).ok()).unwrap_or(NONE);
+    ThreadData {
+        id,
+        name: t.name,
+        type_: if t.is_worker { "workers" } else { "" }.into(),
+        pid: t.tid.and_then(|n| u32::try_from(n).ok()).unwrap_or(NONE),
+        cpu_id: number(t.cpu),
+        core: number(t.cpu.and_then(affinity::core_of)),
+        cpu_socket: number(t.cpu.and_then(affinity::node_of)),
+    }
 }
 
 /// Command lines, one after the other until one fails; what they print, and why the last one did not work.

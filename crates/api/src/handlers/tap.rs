@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use parshall_control::{DeviceKind, DeviceSpec, Interface, Router, TapSpec};
 use parshall_vpp_wire::msg::*;
 
-use super::{NONE, is_wanted, name_of};
-use crate::registry::{Done, Refusal, Registry, retval};
+use super::{NONE, delete, is_wanted};
+use crate::registry::{Done, Refusal, Registry};
+use crate::retval;
 
 /// Slots of the rings that VPP would have.
 const RING: u16 = 256;
@@ -26,10 +27,7 @@ pub(super) fn register(t: &mut Registry) {
             sw_if_index,
         })
     });
-    t.ack(|r, m: &TapDeleteV2| {
-        let name = name_of(r, m.sw_if_index)?;
-        Ok(r.delete_interface(&name, "tap")?)
-    });
+    t.ack(|r, m: &TapDeleteV2| delete(r, m.sw_if_index, "tap"));
     t.each_interface(|_, m: &SwInterfaceTapV2Dump, i, out| {
         if let Some(spec) = tap_of(i).filter(|_| is_wanted(m.sw_if_index, i)) {
             out.send(&details(i, spec));
@@ -59,16 +57,13 @@ fn create(r: &mut Router, m: &TapCreateV3) -> Done<u32> {
     if m.tap_flags.has(TapFlags::TAP_API_FLAG_TUN) {
         return Err(Refusal::unimplemented("a tap of layer 3"));
     }
-    if m.host_bridge_set {
-        return Err(Refusal::unimplemented("a tap in a Linux bridge"));
-    }
     let (p4, p6) = (&m.host_ip4_prefix, &m.host_ip6_prefix);
     let four: Option<Net> = m.host_ip4_prefix_set.then(|| (p4.address.into(), p4.len));
     let six: Option<Net> = m.host_ip6_prefix_set.then(|| (p6.address.into(), p6.len));
     for (ip, len) in four.iter().chain(&six) {
         if *len > if ip.is_ipv4() { 32 } else { 128 } {
             return Err(Refusal::new(
-                retval::VALUE,
+                retval::PREFIX_LENGTH,
                 format!("{ip}/{len} is no prefix"),
             ));
         }
@@ -80,6 +75,9 @@ fn create(r: &mut Router, m: &TapCreateV3) -> Done<u32> {
         host_ns: m.host_namespace_set.then(|| m.host_namespace.clone()),
         host_mac: m.host_mac_addr_set.then_some(m.host_mac_addr),
         host_mtu: m.host_mtu_set.then_some(m.host_mtu_size),
+        host_bridge: m.host_bridge_set.then(|| m.host_bridge.clone()),
+        rx_ring: (m.rx_ring_sz != 0).then_some(m.rx_ring_sz),
+        tx_ring: (m.tx_ring_sz != 0).then_some(m.tx_ring_sz),
         host_addrs: four.into_iter().chain(six).collect(),
         host_gateways: gateway4.into_iter().chain(gateway6).collect(),
         queues: usize::from(m.num_rx_queues).min(64),
@@ -136,12 +134,13 @@ fn details(i: &Interface, spec: &TapSpec) -> SwInterfaceTapV2Details {
     let mut d = SwInterfaceTapV2Details {
         sw_if_index: i.index,
         id: i.instance,
-        tx_ring_sz: RING,
-        rx_ring_sz: RING,
+        tx_ring_sz: spec.tx_ring.unwrap_or(RING),
+        rx_ring_sz: spec.rx_ring.unwrap_or(RING),
         host_mtu_size: spec.host_mtu.unwrap_or(0),
         host_mac_addr: spec.host_mac.unwrap_or_default(),
         dev_name: i.name.clone(),
         host_if_name: spec.host_if.clone().unwrap_or_else(|| i.name.clone()),
+        host_bridge: spec.host_bridge.clone().unwrap_or_default(),
         host_namespace: spec.host_ns.clone().unwrap_or_default(),
         ..SwInterfaceTapV2Details::default()
     };

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -16,7 +17,8 @@ use parshall_vpp_wire::{
 
 use super::Shared;
 use super::events::Mailbox;
-use crate::registry::{Answers, Cursor, Refusal, retval};
+use crate::registry::{Answers, Cursor, Refusal};
+use crate::retval;
 
 /// Bytes read at a time.
 const PIECE: usize = 64 << 10;
@@ -155,9 +157,9 @@ impl<'s> Session<'s> {
     fn tell_events(&mut self) -> Result<(), Leave> {
         let events = self.mailbox.take().ok_or(Leave::Slow)?;
         let mut bytes = Vec::new();
-        for mut event in events {
-            event.client_index = self.index;
-            bytes.extend(frame(&event.encode(Lead::default())));
+        for event in events {
+            let pid = self.mailbox.pid(&event);
+            bytes.extend(frame(&event.encode(self.index, pid)));
         }
         self.write(&bytes)
     }
@@ -322,11 +324,60 @@ impl<'s> Session<'s> {
             }
             WantInterfaceEvents::ID => {
                 let (lead, m) = WantInterfaceEvents::decode(bytes)?;
-                self.mailbox.want(m.enable_disable != 0);
+                self.mailbox.want_interfaces(m.enable_disable != 0, m.pid);
                 Own::Send(WantInterfaceEventsReply { retval: 0 }.encode(lead))
+            }
+            WantL2MacsEvents::ID => {
+                let (lead, m) = WantL2MacsEvents::decode(bytes)?;
+                // How much is learned has no limit of its own: only what cannot be one is refused.
+                let sense = m.learn_limit != 0 && m.scan_delay != 0;
+                let most = if sense { m.max_macs_in_event } else { 0 };
+                let retval = self.want_macs(m.enable_disable, most, m.pid);
+                if m.enable_disable && retval == 0 {
+                    self.set_scan_delay(m.scan_delay.into());
+                }
+                Own::Send(WantL2MacsEventsReply { retval }.encode(lead))
+            }
+            WantL2MacsEvents2::ID => {
+                let (lead, m) = WantL2MacsEvents2::decode(bytes)?;
+                let retval = self.want_macs(m.enable_disable, m.max_macs_in_event, m.pid);
+                Own::Send(WantL2MacsEvents2Reply { retval }.encode(lead))
+            }
+            L2fibSetScanDelay::ID => {
+                let (lead, m) = L2fibSetScanDelay::decode(bytes)?;
+                let retval = match m.scan_delay {
+                    0 => self.wrong("l2fib_set_scan_delay: a delay is above 0"),
+                    delay => self.set_scan_delay(delay),
+                };
+                Own::Send(L2fibSetScanDelayReply { retval }.encode(lead))
             }
             _ => Own::Unknown,
         })
+    }
+
+    /// Stations are told of, ten times `tens` of them in a message at most, or not any more.
+    fn want_macs(&self, on: bool, tens: u8, pid: u32) -> i32 {
+        if on && tens == 0 {
+            return self
+                .wrong("want_l2_macs_events: the delay and the numbers of stations are above 0");
+        }
+        let most = if on { 10 * usize::from(tens) } else { 0 };
+        self.mailbox.want_macs(most, pid);
+        0
+    }
+
+    /// Time between two looks at stations, in VPP's steps of 10 ms, for all clients.
+    fn set_scan_delay(&self, steps: u16) -> i32 {
+        let delay = 10 * u32::from(steps);
+        self.shared.scan_delay.store(delay, Ordering::Release);
+        0
+    }
+
+    /// Says what a value cannot be.
+    fn wrong(&self, why: &str) -> i32 {
+        self.shared
+            .complain(format_args!("client {}: {why}", self.name()));
+        retval::VALUE
     }
 
     fn introduce(&mut self, m: &SockclntCreate) -> Own {

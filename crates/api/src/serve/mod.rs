@@ -15,7 +15,7 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -66,6 +66,8 @@ struct Shared {
     stop: AtomicBool,
     clients: Mutex<HashMap<u32, Client>>,
     limiter: Limiter,
+    /// Milliseconds between two looks at what bridge domains learned.
+    scan_delay: AtomicU32,
 }
 
 struct Client {
@@ -122,6 +124,7 @@ impl ApiServer {
             stop: AtomicBool::new(false),
             clients: Mutex::default(),
             limiter: Limiter::default(),
+            scan_delay: AtomicU32::new(events::SCAN_DELAY),
         });
         let theirs = shared.clone();
         let acceptor = Builder::new()

@@ -193,19 +193,19 @@ pub(super) const INTERFACE: Section = Section {
         field(
             "rx-queue-size",
             QUEUE_SIZE,
-            Value("2048"),
-            "Packets a receive queue holds, a power of two.",
+            Words("2048; for a tap the kernel's choice"),
+            "Packets a receive queue holds, a power of two; for a tap those from Linux that may wait.",
         )
         .unit("packets")
-        .only(&["af_xdp"]),
+        .only(&["af_xdp", "tap"]),
         field(
             "tx-queue-size",
             QUEUE_SIZE,
-            Value("1024"),
-            "Packets a transmit queue holds, a power of two.",
+            Words("1024"),
+            "Packets a transmit queue holds, a power of two; a tap's never wait.",
         )
         .unit("packets")
-        .only(&["af_xdp"]),
+        .only(&["af_xdp", "tap"]),
         field(
             "copy-mode",
             Kind::Choice(&["auto", "copy", "zero-copy"]),
@@ -242,6 +242,13 @@ pub(super) const INTERFACE: Section = Section {
             "MTU of the host side, and with it the largest frame of both.",
         )
         .unit("bytes")
+        .only(&["tap"]),
+        field(
+            "host-bridge",
+            LINUX_NAME,
+            None,
+            "Linux bridge that the host side becomes a port of.",
+        )
         .only(&["tap"]),
         field(
             "host-addresses",

@@ -158,11 +158,17 @@ pub(super) const TAP: Section = Section {
         field(
             "rx-ring-size",
             RING,
-            Value("256"),
-            "Packets, a power of two; taken, and the kernel's size used.",
+            Words("the kernel's choice"),
+            "Packets from Linux that may wait, a power of two.",
         )
         .unit("packets"),
-        field("tx-ring-size", RING, Value("256"), "Likewise.").unit("packets"),
+        field(
+            "tx-ring-size",
+            RING,
+            Words("256"),
+            "Packets to Linux that may wait, a power of two: taken, though none wait.",
+        )
+        .unit("packets"),
     ],
 };
 

@@ -408,7 +408,7 @@ r.yaml:7:31: interfaces.tap0.addresses[1]: `nonsense` will not do; allowed is an
 such as 192.0.2.1/24 or 2001:db8::1/64
 r.yaml:8:3: interfaces: `tap0` is here a second time, the first is on line 4; a key stands once
 r.yaml:10:8: interfaces.pg0: an interface has fields such as `addresses:`; known are type, state, mac, mtu, addresses, \
-ip6, table, ip6-table, mpls, promiscuous, sub-interfaces, unnumbered, lcp, description, device-type, tag-rewrite, l2xc, xconnect, sflow, host-interface, namespace, queues, rx-placement, rx-mode, tx-queues, rx-queue-size, tx-queue-size, copy-mode, xdp-mode, busy-poll, host-mac, host-mtu, host-addresses, \
+ip6, table, ip6-table, mpls, promiscuous, sub-interfaces, unnumbered, lcp, description, device-type, tag-rewrite, l2xc, xconnect, sflow, host-interface, namespace, queues, rx-placement, rx-mode, tx-queues, rx-queue-size, tx-queue-size, copy-mode, xdp-mode, busy-poll, host-mac, host-mtu, host-bridge, host-addresses, \
 host-gateways, role, socket-id, id, ring-size, buffer-size, secret, receive, transmit, loop or speed
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?

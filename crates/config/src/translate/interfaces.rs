@@ -322,6 +322,9 @@ impl<'f> Builder<'f, '_> {
             ("host-interface", "host-if-name"),
             ("host-mac", "host-mac-addr"),
             ("host-mtu", "host-mtu-size"),
+            ("host-bridge", "host-bridge"),
+            ("rx-queue-size", "rx-ring-size"),
+            ("tx-queue-size", "tx-ring-size"),
         ] {
             line += &option(r, field, words);
         }

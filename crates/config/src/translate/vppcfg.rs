@@ -81,7 +81,13 @@ impl<'f> Builder<'f, '_> {
             }),
             "tap" => {
                 let r = self.named("taps", i.name)?;
-                for field in ["host-interface", "namespace", "host-mac", "host-mtu"] {
+                for field in [
+                    "host-interface",
+                    "namespace",
+                    "host-mac",
+                    "host-mtu",
+                    "host-bridge",
+                ] {
                     if i.record.has(field) {
                         self.error(
                             i.record,
@@ -295,6 +301,9 @@ fn tap(name: &str, r: &Record) -> String {
         ] {
             line += &option(host, field, words);
         }
+    }
+    for ring in ["rx-ring-size", "tx-ring-size"] {
+        line += &option(r, ring, ring);
     }
     line
 }

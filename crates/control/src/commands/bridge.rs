@@ -116,6 +116,30 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: join,
     },
     CommandSpec {
+        pattern: "bvi create [* instance <number:u32 0..=16383> | mac <mac:mac>]",
+        help: "Make a loopback that is to be the routed interface of a bridge domain",
+        detail: "It is called bviN. Any other loopback can be that as well.",
+        params: &[
+            (
+                "number",
+                "Number in its name; the lowest free one when not given",
+            ),
+            ("mac", "Ethernet address"),
+        ],
+        handler: |r, a, _| {
+            let mac = a.get::<Mac>("mac").map(|m| m.0);
+            Ok(Output::Text(r.create_bvi(a.get("number"), mac)?))
+        },
+    },
+    command(
+        "bvi delete <if:interface>",
+        "Delete what `bvi create` made",
+        |r, a, _| {
+            r.delete_bvi(a.need("if")?)?;
+            Ok(Output::Done)
+        },
+    ),
+    CommandSpec {
         pattern: "l2fib add <mac:mac> <id:u32> ( filter | <if:interface> [<kind:{static|filter|bvi}>] )",
         help: "Configure a station of a bridge domain",
         detail: "It neither moves nor ages. `filter` drops what comes from it or goes to it.",

@@ -18,6 +18,7 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
     CommandSpec {
         pattern: "create tap [* id <id:u32 0..=65535> | name <name:word> | hw-addr <mac:mac> | host-if-name <host:word> \
                   | host-ns <ns:word> | host-mac-addr <hmac:mac> | host-mtu-size <mtu:u32 68..=65521> \
+                  | host-bridge <bridge:word> | rx-ring-size <rx-ring:u16 8..=32768> | tx-ring-size <tx-ring:u16 8..=32768> \
                   | host-ip4-addr <ip4:prefix4> | host-ip6-addr <ip6:prefix6> | host-ip4-gw <gw4:ip4> \
                   | host-ip6-gw <gw6:ip6> | num-rx-queues <queues:u16 1..=64>]",
         help: "Make a tap: an interface whose other end is in Linux",
@@ -36,6 +37,18 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
             ),
             ("hmac", "Ethernet address of the Linux side"),
             ("mtu", "MTU of both sides in bytes"),
+            (
+                "bridge",
+                "Linux bridge that the Linux side becomes a port of",
+            ),
+            (
+                "rx-ring",
+                "Packets from Linux that may wait; the kernel's choice when not given",
+            ),
+            (
+                "tx-ring",
+                "Taken for VPP's sake: what is sent does not wait, Linux takes it at once",
+            ),
             ("ip4", "IPv4 address of the Linux side"),
             ("ip6", "IPv6 address of the Linux side"),
             ("gw4", "Next hop of the Linux side's IPv4 default route"),
@@ -156,6 +169,9 @@ fn tap(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
         host_ns: args.get("ns"),
         host_mac: args.get::<Mac>("hmac").map(|m| m.0),
         host_mtu: args.get("mtu"),
+        host_bridge: args.get("bridge"),
+        rx_ring: args.get("rx-ring"),
+        tx_ring: args.get("tx-ring"),
         host_addrs: address("ip4").into_iter().chain(address("ip6")).collect(),
         host_gateways: gateway("gw4").into_iter().chain(gateway("gw6")).collect(),
         queues: args.get("queues").unwrap_or(0),

@@ -195,24 +195,21 @@ fn load(r: &Router, worker: usize) -> f64 {
     (100.0 * clocks as f64 / all.max(1.0)).min(100.0)
 }
 
-fn worker_threads(r: &Router) -> Vec<ShownThread> {
-    let mut rows = Vec::new();
-    for (w, c) in r.engine.counters().enumerate() {
-        let on = |p: &&crate::interface::Placement| p.worker == w;
-        let queues = r
-            .interfaces
-            .iter()
-            .map(|i| i.placement.iter().filter(on).count());
-        rows.push(ShownThread {
-            cpu: r.engine.worker_config(w).and_then(|c| c.cpu),
-            queues: Some(queues.sum()),
-            load: Some(load(r, w)),
-            loops: c.loops.get(),
-            sleeps: c.sleeps.get(),
-            ..shown_thread(w + 1, format!("parshall-wk{w}"), "workers", r.engine.tid(w))
-        });
+/// A worker with what it does.
+fn with_work(r: &Router, worker: usize, shown: ShownThread) -> ShownThread {
+    let on = |p: &&crate::interface::Placement| p.worker == worker;
+    let queues = r
+        .interfaces
+        .iter()
+        .map(|i| i.placement.iter().filter(on).count());
+    let counters = r.engine.counters().nth(worker);
+    ShownThread {
+        queues: Some(queues.sum()),
+        load: Some(load(r, worker)),
+        loops: counters.map_or(0, |c| c.loops.get()),
+        sleeps: counters.map_or(0, |c| c.sleeps.get()),
+        ..shown
     }
-    rows
 }
 
 /// Threads that are neither control nor a worker: the agent's, those of command sockets.
@@ -242,13 +239,19 @@ fn other_threads(known: &[ShownThread]) -> Vec<ShownThread> {
 }
 
 fn threads(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
-    // Commands are executed by the thread that owns the state.
-    let me = nix::unistd::gettid().as_raw();
-    let mut rows = vec![ShownThread {
-        cpu: r.engine.config().main_cpu,
-        ..shown_thread(0, "parshall_main".into(), "control", Some(me))
-    }];
-    rows.extend(worker_threads(r));
+    let mut rows: Vec<ShownThread> = Vec::new();
+    for t in r.threads() {
+        let id = rows.len();
+        let kind = if t.is_worker { "workers" } else { "control" };
+        let shown = ShownThread {
+            cpu: t.cpu,
+            ..shown_thread(id, t.name, kind, t.tid)
+        };
+        rows.push(match t.is_worker {
+            true => with_work(r, id - 1, shown),
+            false => shown,
+        });
+    }
     rows.extend(other_threads(&rows));
     cx.show(&rows, |rows| {
         let mut out = format!(

@@ -98,7 +98,7 @@ impl Router {
     pub fn acl(&self, index: u32) -> Result<&Acl> {
         let acl = self.acls.lists.get(&index);
         acl.ok_or_else(|| {
-            Error::refused(format!("no ACL {index}; `show acl-plugin acl` lists them"))
+            Error::missing(format!("no ACL {index}; `show acl-plugin acl` lists them"))
         })
     }
     /// Interfaces that have lists, by number.
@@ -213,7 +213,7 @@ impl Router {
             Some(format!("{way} of {}", self.interfaces.name(*n)))
         };
         if let Some(user) = self.acls.interfaces.iter().find_map(uses) {
-            return Err(Error::refused(format!(
+            return Err(Error::in_use(format!(
                 "ACL {index} is in use: {user}; take it off there first"
             )));
         }
@@ -272,7 +272,7 @@ impl Router {
         for (i, index) in list.iter().enumerate() {
             rules += self.acl(*index)?.list.rules.len();
             if list[..i].contains(index) {
-                return Err(Error::refused(format!("ACL {index} is there already")));
+                return Err(Error::exists(format!("ACL {index} is there already")));
             }
         }
         if rules > MAX_RULES {

@@ -11,9 +11,13 @@ use super::Router;
 use crate::bridge::{
     BridgeConfig, Domain, MacNews, PortConfig, Station, StationKind, check_tag, seconds,
 };
-use crate::drivers::DeviceKind;
+use crate::drivers::{DeviceKind, DeviceSpec};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
+
+/// What the names of loopbacks made to be routed interfaces start with, and their largest number.
+const BVI: &str = "bvi";
+const BVI_MAX: u32 = 16_383;
 
 /// A station in the table, for those who list it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +66,7 @@ impl Router {
     pub fn delete_bridge_domain(&mut self, id: u32) -> Result<()> {
         let domain = self.bridges.get(id)?;
         if let Some(port) = domain.ports.first() {
-            return Err(Error::refused(format!(
+            return Err(Error::in_use(format!(
                 "bridge domain {id} is in use: interface {} is a port of it",
                 self.interfaces.name(*port)
             )));
@@ -252,6 +256,42 @@ impl Router {
         Ok(())
     }
 
+    /// Makes a loopback that is to be the routed interface of a bridge domain, in VPP's name for one: bviN, the lowest
+    /// free number when none is given.
+    ///
+    /// # Errors
+    /// When the number is taken or there are too many interfaces.
+    pub fn create_bvi(&mut self, number: Option<u32>, mac: Option<[u8; 6]>) -> Result<String> {
+        let name = |n: u32| format!("{BVI}{n}");
+        let free = |n: &u32| self.interfaces.find(&name(*n)).is_err();
+        let number = number.or_else(|| (0..=BVI_MAX).find(free));
+        let number = number.filter(|n| *n <= BVI_MAX).ok_or_else(|| {
+            Error::refused(format!("a routed interface has a number of 0 to {BVI_MAX}"))
+        })?;
+        self.create_interface(DeviceSpec {
+            instance: None,
+            name: Some(name(number)),
+            mac,
+            kind: DeviceKind::Loopback,
+        })
+    }
+
+    /// Deletes what [`create_bvi`](Self::create_bvi) made.
+    ///
+    /// # Errors
+    /// When there is none of that name, or it is another interface.
+    pub fn delete_bvi(&mut self, name: &str) -> Result<()> {
+        let index = self.interfaces.find_real(name)?;
+        let loopback = self.interfaces.get(index).is_some_and(is_loopback);
+        if !loopback || !name.starts_with(BVI) {
+            return Err(Error::Interface {
+                name: name.into(),
+                why: "was not made by `bvi create`".into(),
+            });
+        }
+        self.delete_interface(name, "loop")
+    }
+
     /// Configures a station, in the place of what was configured or learned of it.
     ///
     /// # Errors
@@ -283,7 +323,7 @@ impl Router {
     pub fn remove_station(&mut self, bd_id: u32, mac: [u8; 6]) -> Result<()> {
         let key = MacKey::new(self.bridges.get(bd_id)?.index, mac);
         if self.bridges.macs.get(key).is_none() {
-            return Err(Error::refused(format!(
+            return Err(Error::missing(format!(
                 "bridge domain {bd_id} has no entry for {}",
                 crate::text::mac(mac)
             )));

@@ -21,7 +21,38 @@ pub struct SflowDefaults {
     pub header_bytes: u16,
 }
 
+/// A thread that forwards packets or decides about them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadFacts {
+    /// Its name.
+    pub name: String,
+    /// It forwards packets.
+    pub is_worker: bool,
+    /// The kernel's number of it.
+    pub tid: Option<i32>,
+    /// The CPU that it is pinned to.
+    pub cpu: Option<usize>,
+}
+
 impl Router {
+    /// Control, which this is to be called by, and the workers.
+    pub fn threads(&self) -> Vec<ThreadFacts> {
+        let control = ThreadFacts {
+            name: "parshall_main".into(),
+            is_worker: false,
+            tid: Some(nix::unistd::gettid().as_raw()),
+            cpu: self.engine.config().main_cpu,
+        };
+        let worker = |w: usize| ThreadFacts {
+            name: format!("parshall-wk{w}"),
+            is_worker: true,
+            tid: self.engine.tid(w),
+            cpu: self.engine.worker_config(w).and_then(|c| c.cpu),
+        };
+        let workers = (0..self.engine.workers()).map(worker);
+        std::iter::once(control).chain(workers).collect()
+    }
+
     /// All interfaces.
     pub fn interfaces(&self) -> &Interfaces {
         &self.interfaces

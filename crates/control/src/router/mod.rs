@@ -41,7 +41,7 @@ pub use bridge::{Flush, L2FibEntry};
 pub use captures::{CapturePlan, CaptureState};
 pub use configuration::{ConfigAction, ConfigLanguage, ConfigPlan};
 pub use drops::DropRates;
-pub use facts::SflowDefaults;
+pub use facts::{SflowDefaults, ThreadFacts};
 pub use sampling::{Sampling, header_range};
 pub use sflow::SflowState;
 pub use traces::TraceStore;

@@ -260,7 +260,7 @@ impl Router {
         let before = self.static_mac(&key);
         let mut actions = Vec::new();
         if !self.neighbors[Family::of(ip) as usize].remove(&key, &mut actions) {
-            return Err(Error::refused(format!("no neighbour {ip} on {name}")));
+            return Err(Error::missing(format!("no neighbour {ip} on {name}")));
         }
         self.act(&mut actions);
         if before.is_some() {

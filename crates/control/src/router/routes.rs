@@ -51,14 +51,14 @@ impl Router {
             )));
         }
         if let Some(i) = self.interfaces.iter().find(|i| i.table(family) == id) {
-            return Err(Error::refused(format!(
+            return Err(Error::in_use(format!(
                 "{} table {id} is the table of interface {}",
                 family.word(),
                 i.name
             )));
         }
         if let Some(name) = self.tunnel_over(family, id) {
-            return Err(Error::refused(format!(
+            return Err(Error::in_use(format!(
                 "{} table {id} routes the packets of tunnel {name}",
                 family.word()
             )));
@@ -67,7 +67,7 @@ impl Router {
         let own = special.map_or(0, |_| 1);
         let n = self.rib.table(family, id)?.count();
         if n > own {
-            return Err(Error::refused(format!(
+            return Err(Error::in_use(format!(
                 "{} table {id} still has {} routes",
                 family.word(),
                 n - own
@@ -101,10 +101,10 @@ impl Router {
             return Err(Error::refused(format!("mpls table 0 {word}")));
         }
         if !on && self.rib.labels().next().is_some() {
-            return Err(Error::refused("mpls table 0 still has labels"));
+            return Err(Error::in_use("mpls table 0 still has labels"));
         }
         if !on && let Some(i) = self.interfaces.iter().find(|i| i.mpls) {
-            return Err(Error::refused(format!(
+            return Err(Error::in_use(format!(
                 "MPLS is enabled on interface {}",
                 i.name
             )));
@@ -147,7 +147,7 @@ impl Router {
     /// When there is no such route or path.
     pub fn remove_route(&mut self, at: At, paths: &[Path]) -> Result<()> {
         self.rib.table(at.0, at.1)?;
-        let no_route = || Error::refused(format!("no static route {} in table {}", at.2, at.1));
+        let no_route = || Error::missing(format!("no static route {} in table {}", at.2, at.1));
         let have = self.rib.wanted(at, Source::Static).ok_or_else(no_route)?;
         if paths.is_empty() {
             self.clear_route(at, Source::Static);
@@ -155,7 +155,7 @@ impl Router {
         }
         let have = have.paths();
         if !paths.iter().all(|p| have.iter().any(|h| h.same_way(p))) {
-            return Err(Error::refused(format!("route {} has no such path", at.2)));
+            return Err(Error::missing(format!("route {} has no such path", at.2)));
         }
         let keep = have.iter().filter(|h| !paths.iter().any(|p| p.same_way(h)));
         let keep: Vec<Path> = keep.cloned().collect();
@@ -307,7 +307,7 @@ impl Router {
         self.check_label(label)?;
         if self.label_paths(label, eos).is_empty() {
             let word = if eos { "eos" } else { "non-eos" };
-            return Err(Error::refused(format!("no local label {label} {word}")));
+            return Err(Error::missing(format!("no local label {label} {word}")));
         }
         self.replace_label(label, eos, Vec::new())
     }

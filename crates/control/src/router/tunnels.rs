@@ -19,8 +19,8 @@ impl Router {
         tunnel.check()?;
         self.forwarding
             .table_index_of(tunnel.family(), tunnel.table)?;
-        if let Some(name) = self.same_tunnel(&tunnel) {
-            return Err(Error::refused(format!("{name} is this tunnel already")));
+        if let Some(i) = self.find_tunnel(&tunnel) {
+            return Err(Error::exists(format!("{} is this tunnel already", i.name)));
         }
         self.create_interface(DeviceSpec {
             instance,
@@ -35,22 +35,22 @@ impl Router {
     /// # Errors
     /// When there is none.
     pub fn delete_tunnel(&mut self, tunnel: &TunnelSpec) -> Result<()> {
-        match self.same_tunnel(tunnel) {
+        match self.find_tunnel(tunnel).map(|i| i.name.clone()) {
             Some(name) => self.delete_interface(&name, tunnel.stem()),
-            None => Err(Error::refused(format!(
+            None => Err(Error::missing(format!(
                 "there is no such tunnel from {} to {}",
                 tunnel.src, tunnel.dst
             ))),
         }
     }
 
-    /// Name of the interface of the tunnel that is known by the same.
-    fn same_tunnel(&self, tunnel: &TunnelSpec) -> Option<String> {
+    /// The interface of the tunnel of this kind between these ends.
+    pub fn find_tunnel(&self, tunnel: &TunnelSpec) -> Option<&Interface> {
         // Kind, ends and table; the source port is no part of that.
         let same = |(_, t): &(&Interface, &TunnelSpec)| {
             t.table == tunnel.table && t.key(0) == tunnel.key(0)
         };
-        self.tunnels().find(same).map(|(i, _)| i.name.clone())
+        self.tunnels().find(same).map(|(i, _)| i)
     }
 
     /// All tunnels, by interface.

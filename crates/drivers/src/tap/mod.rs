@@ -45,6 +45,10 @@ pub struct TapConfig {
     pub host_mac: Option<[u8; 6]>,
     /// MTU of the host side in bytes, and with it the largest frame (MTU + 14); `None` = 1500.
     pub host_mtu: Option<u32>,
+    /// Linux bridge that the host side is a port of.
+    pub host_bridge: Option<String>,
+    /// Packets from Linux that may wait for us; `None` = the kernel's choice.
+    pub rx_ring: Option<u16>,
     /// Addresses of the host side.
     pub host_addrs: Vec<IpPrefix>,
     /// Next hops of the host's default routes, one per address family.
@@ -111,6 +115,14 @@ impl Tap {
         }
         if let Some(mtu) = config.host_mtu {
             self.set_host_mtu(mtu.saturating_add(ETHERNET))?;
+        }
+        if let Some(packets) = config.rx_ring {
+            // What waits for us waits in the device's transmit queue, as Linux sees it.
+            let set = self.net.set_tx_queue_len(&self.name, packets.into());
+            set.map_err(failed)?;
+        }
+        if let Some(bridge) = &config.host_bridge {
+            self.net.set_master(&self.name, bridge).map_err(failed)?;
         }
         for addr in &config.host_addrs {
             self.net.add_addr(&self.name, *addr).map_err(failed)?;

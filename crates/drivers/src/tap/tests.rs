@@ -37,8 +37,9 @@ fn bed(mtu: u32) -> Bed {
         host_mtu: Some(mtu),
         host_addrs: vec![prefix("10.0.0.2/24"), prefix("fd00::2/64")],
         host_gateways: vec![ip("10.0.0.1"), ip("fd00::1")],
+        rx_ring: Some(256),
         mac: OURS,
-        rx_queues: 0,
+        ..TapConfig::default()
     })
     .unwrap();
     tap.set_admin(true).unwrap();
@@ -262,5 +263,13 @@ fn refusals_say_what_to_do_and_leave_nothing() {
         ..TapConfig::default()
     };
     assert!(Tap::open(bad_mtu).is_err());
+    let no_bridge = TapConfig {
+        host_if: Some("t1".into()),
+        host_ns: Some(bed.ns.path()),
+        host_bridge: Some("br7".into()),
+        ..TapConfig::default()
+    };
+    let e = Tap::open(no_bridge).unwrap_err().to_string();
+    assert!(e.contains("br7"), "{e}");
     assert!(Net::in_ns(&bed.ns).unwrap().link("t1").is_err());
 }

@@ -214,6 +214,8 @@ const MODULES: &[&str] = &[
     include_str!("../../api/vpe.api"),
     include_str!("../../api/ip.api"),
     include_str!("../../api/ip_neighbor.api"),
+    include_str!("../../api/arp.api"),
+    include_str!("../../api/ip6_nd.api"),
     include_str!("../../api/mpls.api"),
     include_str!("../../api/l2.api"),
     include_str!("../../api/bond.api"),
