@@ -24,8 +24,8 @@ const LIBRARIES: [&str; 6] = [
     "usr/lib64",
     "usr/lib",
 ];
-/// The one plugin that the cases need.
-const SFLOW: &str = "sflow_plugin.so";
+/// The plugins that the cases need: all others stay out.
+const PLUGINS: [&str; 3] = ["sflow_plugin.so", "acl_plugin.so", "vxlan_plugin.so"];
 
 /// A VPP that runs.
 pub struct Vpp {
@@ -145,7 +145,7 @@ fn search_path(libraries: &[PathBuf]) -> String {
     all.join(":")
 }
 
-/// No plugin but sFlow's; everything private to `folder`. The statistics segment must hold the counters of
+/// No plugin but [`PLUGINS`]; everything private to `folder`. The statistics segment must hold the counters of
 /// a million routes: VPP ends when it does not.
 fn configuration(folder: &Path, libraries: &[PathBuf], main: usize, worker: usize) -> String {
     let at = folder.display();
@@ -158,6 +158,9 @@ fn configuration(folder: &Path, libraries: &[PathBuf], main: usize, worker: usiz
         true => String::new(),
         false => format!("path {} ", plugins.join(":")),
     };
+    let enabled = PLUGINS
+        .map(|p| format!("plugin {p} {{ enable }}"))
+        .join(" ");
     let prefix = folder.file_name().unwrap_or_default().to_string_lossy();
     format!(
         "unix {{ nodaemon nobanner runtime-dir {at} log {at}/vpp.log cli-listen {at}/cli.sock }}\n\
@@ -165,7 +168,7 @@ fn configuration(folder: &Path, libraries: &[PathBuf], main: usize, worker: usiz
          cpu {{ main-core {main} corelist-workers {worker} }}\n\
          memory {{ main-heap-size 4G }}\n\
          statseg {{ socket-name {at}/stats.sock size 1G }}\n\
-         plugins {{ {path}plugin default {{ disable }} plugin {SFLOW} {{ enable }} }}\n"
+         plugins {{ {path}plugin default {{ disable }} {enabled} }}\n"
     )
 }
 
