@@ -110,7 +110,7 @@ install_vpp_clients() {
   # The Go client is built of what stands in tests/govpp, with the toolchain of goflow2 where Go is older than modules with toolchains.
   local here source
   here="$(cd "$(dirname "${BASH_SOURCE[0]}")/govpp" && pwd)"
-  source=$(cat "$here"/main.go "$here"/go.mod "$here"/go.sum | sha256sum | cut -d' ' -f1)
+  source=$(cat "$here"/*.go "$here"/go.mod "$here"/go.sum | sha256sum | cut -d' ' -f1)
   [ -x "$cache/bin/govpp-client" ] && [ "$(cat "$cache/bin/govpp-client.source" 2>/dev/null || true)" = "$source" ] && return
   echo "tests/setup.sh: building tests/govpp"
   local go=go root

@@ -1,7 +1,7 @@
 // A client of GoVPP as it is: connects, lists interfaces, puts routes in and reads them back, waits for an event, and lives through
 // health checks. Prints one line for each step that worked; ends with status 1 at the first that did not.
 //
-//	govpp-client SOCKET [hold-seconds]
+//	govpp-client SOCKET STATS-SOCKET [hold-seconds]
 package main
 
 import (
@@ -94,8 +94,10 @@ func main() {
 	must(err, "cli_inband")
 	check(len(cli.Reply) > 0, "cli text", cli)
 
+	stats(conn, os.Args[2])
+
 	// The library pings each second and gives up after three misses.
-	hold, _ := strconv.Atoi(append(os.Args, "4")[2])
+	hold, _ := strconv.Atoi(append(os.Args, "4")[3])
 	select {
 	case e := <-events:
 		check(false, "health", e)
@@ -122,6 +124,23 @@ func watch(conn *core.Connection, ifs interfaces.RPCService, index interface_typ
 		check(ok && e.SwIfIndex == index && e.Flags&interface_types.IF_STATUS_API_FLAG_ADMIN_UP != 0, "event", m)
 	case <-time.After(10 * time.Second):
 		check(false, "event", "none came")
+	}
+}
+
+// The Ethernet address of an interface, as packet generators take it.
+func macOf(conn api.Connection, name string) string {
+	stream, err := interfaces.NewServiceClient(conn).SwInterfaceDump(context.Background(),
+		&interfaces.SwInterfaceDump{SwIfIndex: ^interface_types.InterfaceIndex(0)})
+	must(err, "sw_interface_dump")
+	for {
+		d, err := stream.Recv()
+		if err == io.EOF {
+			check(false, "interface "+name, "is not there")
+		}
+		must(err, "sw_interface_details")
+		if d.InterfaceName == name {
+			return d.L2Address.String()
+		}
 	}
 }
 

@@ -79,12 +79,42 @@ fn vpp_papi_learns_the_messages_from_files() {
 fn govpp_connects_stays_connected_and_configures() {
     let (_ns, router, socket) = router();
     let mut command = Command::new(installed("bin/govpp-client"));
-    let out = command.arg(&socket).output().expect("the Go client runs");
+    command
+        .arg(&socket)
+        .arg(socket.with_file_name("stats.sock"));
+    let out = command.output().expect("the Go client runs");
     let said = said(&out);
     assert!(out.status.success(), "{said}\n{}", router.log());
-    for step in ["event", "route is there", "route is gone", "health"] {
+    for step in [
+        "event",
+        "route is there",
+        "route is gone",
+        "stats of interfaces",
+        "stats of errors",
+        "stats of nodes",
+        "stats of the system",
+        "stats of buffers",
+        "stats of a new interface",
+        "health",
+    ] {
         assert!(said.contains(&format!("ok {step}\n")), "{said}");
     }
+    assert!(router.stop());
+}
+
+/// Every request that is served, with what a client sends unless it is told otherwise.
+#[test]
+fn vpp_papi_is_answered_every_message() {
+    let (_ns, router, socket) = router();
+    let mut command = Command::new(installed("vpp-clients/bin/python"));
+    command.arg(beside("every.py")).arg(&socket);
+    let out = command.output().expect("Python runs");
+    assert!(
+        out.status.success() && said(&out).contains("every message: all well"),
+        "{}\n{}",
+        said(&out),
+        router.log()
+    );
     assert!(router.stop());
 }
 
@@ -108,57 +138,77 @@ fn several_clients_work_at_once() {
     assert!(router.stop());
 }
 
-/// What vppcfg is to make of a router that has two packet generators and nothing else.
-const WANTED: &str = "\
-interfaces:
-  pg0:
-    mtu: 9000
-    addresses: [ 192.0.2.1/24, 2001:db8:2::1/64 ]
-    sub-interfaces:
-      100:
-        addresses: [ 192.0.3.1/24 ]
-        mtu: 1500
-  pg1:
-    mtu: 9000
-loopbacks:
-  loop0:
-    addresses: [ 10.255.0.1/32 ]
-";
+/// Commands of a plan; the rest is comments.
+fn commands(plan: &str) -> Vec<&str> {
+    let is_command = |l: &&str| !l.trim().is_empty() && !l.starts_with("comment");
+    plan.lines().filter(is_command).collect()
+}
 
 #[test]
-fn vppcfg_checks_plans_and_applies_until_nothing_is_left_to_do() {
+fn vppcfg_goes_to_its_largest_plan_and_back_to_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name);
-    std::fs::write(file("wanted.yaml"), WANTED).unwrap();
-    let config = "commands: [create packet-generator interface pg0, create packet-generator interface pg1, \
-                  set interface mtu 9000 pg0, set interface mtu 9000 pg1]\n";
+    let generators: Vec<String> = (0..9)
+        .map(|n| format!("create packet-generator interface pg{n}, set interface mtu 9000 pg{n}"))
+        .collect();
+    // As with VPP, vppcfg switches MPLS on and does not make its table.
+    let config = format!("commands: [{}, mpls table add 0]\n", generators.join(", "));
     std::fs::write(file("router.yaml"), config).unwrap();
     let mut command = Command::new("unshare");
     command.args(["-mn", "sh", "-x"]).arg(beside("vppcfg.sh"));
     command.arg(parshall()).arg(file("router.yaml"));
-    command.arg(installed("vpp-clients/bin/vppcfg"));
+    command
+        .arg(installed("vpp-clients/bin/vppcfg"))
+        .arg(beside(""));
     let out = command.arg(dir.path()).output().expect("unshare runs");
-    let log = std::fs::read_to_string(file("router.log")).unwrap_or_default();
-    assert!(out.status.success(), "{}\n{log}", said(&out));
     let read = |name: &str| std::fs::read_to_string(file(name)).unwrap_or_default();
-    let plan = read("plan.exec");
-    assert!(
-        plan.contains("create loopback interface instance 0"),
-        "{plan}"
-    );
-    assert!(plan.contains("create sub pg0 100 dot1q 100"), "{plan}");
-    assert!(
-        plan.contains("set interface ip address pg0 192.0.2.1/24"),
-        "{plan}"
-    );
-    let after = read("after.yaml");
-    assert!(
-        after.contains("192.0.3.1/24") && after.contains("loop0"),
-        "{after}"
-    );
-    // A plan that has nothing to do is all comments.
-    let again = read("again.exec");
-    let done = |l: &&str| l.trim().is_empty() || l.starts_with("comment");
-    let left: Vec<&str> = again.lines().filter(|l| !done(l)).collect();
-    assert!(left.is_empty(), "{again}");
+    let said = format!("{}\n{}", said(&out), read("router.log"));
+    assert!(out.status.success(), "{said}");
+    let plan = read("largest.exec");
+    for line in [
+        "create loopback interface instance 11 mac 02:de:ad:11:be:ef",
+        "create bond id 0 mode xor load-balance l34 hw-addr 02:b0:b0:01:02:03",
+        "create vxlan tunnel src 2001:db8::1 dst 2001:db8::2 instance 2 vni 102 decap-next l2",
+        "create sub pg2 1235 dot1q 1234 inner-dot1q 1000 exact-match",
+        "create sub BondEthernet0 500 dot1ad 500",
+        "bond add BondEthernet1 pg7",
+        "set interface l2 bridge loop1 1 bvi",
+        "set interface l2 tag-rewrite BondEthernet0.502 pop 2",
+        "set interface l2 xconnect BondEthernet0.100 BondEthernet0.200",
+        "set interface unnumbered pg2.20 use loop0",
+        "set interface mpls pg2 enable",
+        "sflow enable pg0",
+    ] {
+        assert!(plan.lines().any(|l| l.trim() == line), "{line}\n{plan}");
+    }
+    assert!(read("largest.ports").contains("vpp-tap100"), "{said}");
+    let there = read("largest.yaml");
+    for word in [
+        "BondEthernet1",
+        "vxlan_tunnel2",
+        "tap101",
+        "192.0.2.37/30",
+        "unnumbered",
+    ] {
+        assert!(there.contains(word), "{word}\n{there}");
+    }
+    assert!(commands(&read("nothing.exec")).len() > 50, "{said}");
+    let left = read("nothing.yaml");
+    for section in [
+        "bondethernets",
+        "bridgedomains",
+        "loopbacks",
+        "taps",
+        "vxlan_tunnels",
+    ] {
+        assert!(left.contains(&format!("{section}: {{}}")), "{left}");
+    }
+    for word in ["addresses", "sub-interfaces", "state: up"] {
+        assert!(!left.contains(word), "{word}\n{left}");
+    }
+    assert!(!read("nothing.ports").contains("vpp-tap100"));
+    for plan in ["largest.again", "nothing.again"] {
+        let todo = read(plan);
+        assert_eq!(commands(&todo), Vec::<&str>::new(), "{plan}");
+    }
 }

@@ -1,6 +1,7 @@
 """VPP's own Python library as it is, against a router with pg0 and pg1: SOCKET, and the folder of API JSON unless it is to ask the router."""
 
 import sys
+import time
 
 from vpp_papi import VPPApiClient
 
@@ -83,6 +84,31 @@ wrong = api.cli_inband(cmd="set interface state nowhere up")
 assert wrong.retval < 0 and "nowhere" in wrong.reply, wrong
 assert api.lcp_itf_pair_add_del_v3(sw_if_index=pg0, host_if_name="x").retval == -9
 assert api.bridge_domain_dump() == []
+
+# A bridge domain, and what it learns.
+assert api.want_l2_macs_events2(max_macs_in_event=0).retval == -7
+assert api.want_l2_macs_events2(pid=7).retval == 0
+assert api.l2fib_set_scan_delay(scan_delay=1).retval == 0
+for line in (
+    "set interface l2 bridge pg1 20",
+    "set interface state pg1 up",
+    "packet-generator new { name learn limit 1 size 64-64 interface pg1 node ethernet-input data { "
+    "IP4: 0200.0000.0077 -> 0200.0000.0099 UDP: 192.0.2.1 -> 192.0.2.2 UDP: 1 -> 2 incrementing 8 } }",
+):
+    assert api.cli_inband(cmd=line).retval == 0, line
+pg1 = interfaces["pg1"].sw_if_index
+# The first look comes after the wish, and only what is learned from then on is told.
+learned = []
+deadline = time.monotonic() + 20
+while not learned and time.monotonic() < deadline:
+    for line in ("l2fib flush-mac all", "packet-generator enable-stream learn"):
+        assert api.cli_inband(cmd=line).retval == 0, line
+    time.sleep(0.1)
+    learned = [m for name, e in list(events) if name == "l2_macs_event" for m in e.mac if m.action == 0]
+assert learned and str(learned[0].mac_addr) == "02:00:00:00:00:77" and learned[0].sw_if_index == pg1, events
+assert {e.pid for name, e in events if name == "l2_macs_event"} == {7}
+assert [str(e.mac) for e in api.l2_fib_table_dump(bd_id=20)] == ["02:00:00:00:00:77"]
+assert api.bridge_domain_add_del_v2(bd_id=20, is_add=0).retval == -120
 
 vpp.disconnect()
 print("papi: all well")
