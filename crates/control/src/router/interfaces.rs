@@ -201,6 +201,9 @@ impl Router {
             if inherits {
                 return Ok(());
             }
+            if let Some(i) = r.interfaces.get_mut(index) {
+                i.inherits_mtu = false;
+            }
             r.restore_placement(&name, &places)?;
             r.apply_sizes(index, was.0, was.1)?;
             r.tell(index, |t| *t = told);

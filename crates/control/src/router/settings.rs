@@ -164,7 +164,7 @@ impl Router {
         let Some(i) = self.interfaces.get(index) else {
             return Ok(());
         };
-        if i.parent.is_some() {
+        if i.parent.is_some() || i.bond().is_some() {
             return self.set_mtu(name, 0, true);
         }
         let (was, born) = ((i.mtu, i.max_frame), i.born_sizes);

@@ -107,6 +107,7 @@ impl Router {
             mtu: from.mtu,
             inherits_mtu: kind.parent().is_some() || kind.bond().is_some(),
             max_frame: from.max_frame,
+            born_sizes: (from.mtu, from.max_frame),
             speed: from.speed,
             if_index,
             incarnation: self.incarnations,
@@ -213,7 +214,9 @@ impl Router {
         let Some(spec) = i.spec.as_ref() else { return };
         let mut now = self.inherited(spec, kind, index);
         if !i.inherits_mtu {
-            now.mtu = i.mtu.min(now.max_frame.saturating_sub(ETHERNET));
+            // What it was told, whatever its members made of that before.
+            let told = i.told.mtu.map_or(i.mtu, |m| m.0);
+            now.mtu = told.min(now.max_frame.saturating_sub(ETHERNET));
         }
         let was = Inherited {
             mac: i.mac,
