@@ -31,6 +31,13 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: on_interface,
     },
     CommandSpec {
+        pattern: "set acl-plugin interface <if:interface> <way:{input|output}> acls <lists:word>",
+        help: "Give an interface these access lists in place of those it has",
+        detail: "Numbers with commas between, in the order in which they are asked; or `none`.",
+        params: &[("lists", "As in `3,1`")],
+        handler: all_on_interface,
+    },
+    CommandSpec {
         pattern: "set acl-plugin l4-match-nonfirst-fragment <on:u32 0..=1>",
         help: "Match fragments beyond the first by addresses and protocol (1, as it starts), or by rules for any protocol only (0)",
         detail: "",
@@ -239,6 +246,28 @@ fn on_interface(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     let interface = r.interfaces.find_real(args.need("if")?)?;
     let out = args.get::<&str>("way") == Some("output");
     r.acl_interface_add_del(interface, out, args.need("index")?, !args.has("del"))?;
+    Ok(Output::Done)
+}
+
+fn all_on_interface(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    let interface = r.interfaces.find_real(args.need("if")?)?;
+    let text = args.need::<&str>("lists")?;
+    let number_of = |t: &str| {
+        number(t).ok_or_else(|| Error::refused(format!("{t} is no number of an access list")))
+    };
+    let lists = match text {
+        "none" => Vec::new(),
+        _ => text.split(',').map(number_of).collect::<Result<_>>()?,
+    };
+    let now = r.acl_interfaces().find(|(n, _)| *n == interface);
+    let (input, output) = now.map_or_else(Default::default, |(_, on)| {
+        (on.input.clone(), on.output.clone())
+    });
+    let (input, output) = match args.get::<&str>("way") {
+        Some("output") => (input, lists),
+        _ => (lists, output),
+    };
+    r.acl_interface_set_acl_list(interface, input, output)?;
     Ok(Output::Done)
 }
 
