@@ -10,7 +10,7 @@ use parshall_config::{ConfigCheckArgs, EngineSettings, Plan};
 use parshall_control::logging::LogSink;
 use parshall_control::revision::Revisions;
 use parshall_control::run::{Wakeup, run};
-use parshall_control::{EngineConfig, Output, Router, execute_lines, rehearse};
+use parshall_control::{EngineConfig, Output, Router, TableLimits, execute_lines, rehearse};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
@@ -309,7 +309,10 @@ pub fn engine_config(settings: &EngineSettings) -> EngineConfig {
         interfaces: settings.interfaces,
         seed: settings.seed.unwrap_or_else(clock_seed),
         ifindex_file: settings.ifindex_file.clone(),
-        ..EngineConfig::default()
+        tables: TableLimits {
+            macs: settings.stations as u32,
+            ..TableLimits::default()
+        },
     }
 }
 

@@ -23,6 +23,7 @@ pub struct Step {
 pub struct Model {
     order: Vec<String>,
     by_key: BTreeMap<String, Statement>,
+    places: BTreeMap<String, usize>,
 }
 
 impl Model {
@@ -40,12 +41,22 @@ impl Model {
         }
         let mut seen = BTreeSet::new();
         order.retain(|k| by_key.contains_key(k) && seen.insert(k.clone()));
-        Model { order, by_key }
+        let places = order.iter().enumerate().map(|(n, k)| (k.clone(), n));
+        Model {
+            places: places.collect(),
+            order,
+            by_key,
+        }
     }
 
     /// The statements, in order.
     pub fn statements(&self) -> impl DoubleEndedIterator<Item = &Statement> {
         self.order.iter().filter_map(|k| self.by_key.get(k))
+    }
+
+    /// How many come before the one of this key.
+    fn place(&self, key: &str) -> Option<usize> {
+        self.places.get(key).copied()
     }
 
     /// One by its key.
@@ -91,19 +102,22 @@ impl<'m> Differ<'m> {
     fn fate_of_both(&mut self, old: &'m Statement, new: &'m Statement) -> Fate {
         let hangs = self.any_moves(&old.parents) || self.any_moves(&new.parents);
         let differ = old.value != new.value;
+        let in_place = [old, new].iter().all(|s| s.change == Change::InPlace);
         match (hangs, differ) {
             (false, false) => Fate::Stays,
-            (false, true) if new.change == Change::InPlace => Fate::Changes,
+            (false, true) if in_place => Fate::Changes,
             // It can leave what goes before that goes, without a gap.
-            (true, true)
-                if new.change == Change::InPlace
-                    && old.owner.is_none()
-                    && !self.any_moves(&new.parents) =>
-            {
+            (true, true) if in_place && !self.owner_moves(old) && !self.any_moves(&new.parents) => {
                 Fate::Changes
             }
             _ => Fate::Moves,
         }
+    }
+
+    fn owner_moves(&mut self, s: &'m Statement) -> bool {
+        s.owner
+            .as_deref()
+            .is_some_and(|o| self.fate(o) == Fate::Moves)
     }
 
     fn any_moves(&mut self, keys: &'m [String]) -> bool {
@@ -157,11 +171,7 @@ fn deletions<'m>(d: &mut Differ<'m>) -> Vec<Step> {
         if d.fate(&old.key) != Fate::Moves || old.unset.is_empty() {
             continue;
         }
-        let with_owner = old
-            .owner
-            .as_ref()
-            .is_some_and(|o| d.old.get(o).is_some() && d.fate(o) == Fate::Moves);
-        if !with_owner {
+        if !goes_with_owner(d, old) {
             steps.push(Step {
                 key: old.key.clone(),
                 action: "delete",
@@ -170,6 +180,21 @@ fn deletions<'m>(d: &mut Differ<'m>) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// Whether it need not be taken back because its owner goes. Of what goes before its owner nothing may be left there.
+fn goes_with_owner<'m>(d: &mut Differ<'m>, s: &'m Statement) -> bool {
+    let (old, Some(owner)) = (d.old, &s.owner) else {
+        return false;
+    };
+    let Some(last) = old.place(owner).filter(|_| d.owner_moves(s)) else {
+        return false;
+    };
+    let mut others = s.parents.iter().filter(|p| *p != owner);
+    !others.any(|p| {
+        let goes_first = old.place(p).is_some_and(|at| at > last) && d.fate(p) == Fate::Moves;
+        goes_first && !old.get(p).is_some_and(|p| goes_with_owner(d, p))
+    })
 }
 
 fn creations<'m>(d: &mut Differ<'m>) -> Vec<Step> {

@@ -18,15 +18,6 @@ const FIXED: [&str; 10] = [
     "workers", "buffers", "limits", "seed", "cli", "log", "http", "stats", "api", "state",
 ];
 
-/// What is made at a start and cannot be read back from a running router yet: starts of keys, and what they are.
-const NOT_READ: [(&str, &str); 5] = [
-    ("bond member ", "bonds"),
-    ("interface BondEthernet", "bonds"),
-    ("interface vxlan_tunnel", "VXLAN tunnels"),
-    ("lcp ", "twins in Linux"),
-    ("unnumbered ", "borrowed addresses"),
-];
-
 /// The YAML of configuration files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Yaml;
@@ -56,14 +47,6 @@ impl ConfigLanguage for Yaml {
         }
         let places = places(&plan, name);
         let new = wanted(&plan);
-        for s in new.statements() {
-            if let Some((_, what)) = NOT_READ.iter().find(|(start, _)| s.key.starts_with(start)) {
-                let at = places.get(&s.key).map_or(name, String::as_str);
-                return Err(format!(
-                    "{at}: {what} cannot be changed in a running router by a file yet; nothing was done"
-                ));
-            }
-        }
         let (old, notes) = configured(running);
         made.notes.extend(notes);
         let free = plan

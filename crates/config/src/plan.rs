@@ -49,6 +49,8 @@ pub struct EngineSettings {
     pub buffers: usize,
     /// Interfaces there can be, `local0` included.
     pub interfaces: usize,
+    /// Stations (MAC addresses) that all bridge domains together can know.
+    pub stations: usize,
     /// Fixes all random choices; `None` = chosen at the start.
     pub seed: Option<u64>,
     /// Where the ifIndexes that interface names have are kept; `None` = beside the command socket.

@@ -123,7 +123,7 @@ fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok()
 }
 
-fn prefix(text: &str) -> Option<Prefix> {
+pub fn prefix(text: &str) -> Option<Prefix> {
     let (addr, len) = text.split_once('/')?;
     let addr = address(addr)?;
     let most = if addr.is_ipv4() { 32 } else { 128 };

@@ -3,14 +3,10 @@
 use parshall_drivers::memif::{BUFFER_SIZE, MAX_RING_SIZE, MAX_SECRET};
 
 use super::memif::NUMBER;
-use super::{DIRECTION, FILE, HEADER_BYTES, MAX_WORKERS, RATE, TABLE_NUMBER, TYPE_NAMES, field};
+use super::shared::*;
+use super::{FILE, MAX_WORKERS, TYPE_NAMES, field};
 use crate::schema::Default::{None, Value, Words};
 use crate::schema::{Kind, Section};
-
-const LINUX_NAME: Kind = Kind::Name {
-    what: "the name of a Linux interface",
-    max: 15,
-};
 
 const QUEUES: Kind = Kind::Uint {
     min: 1,
@@ -20,11 +16,6 @@ const QUEUES: Kind = Kind::Uint {
 const QUEUE_SIZE: Kind = Kind::Uint {
     min: 64,
     max: 32_768,
-};
-
-const MTU: Kind = Kind::Uint {
-    min: 68,
-    max: 65_521,
 };
 
 pub(super) const INTERFACE: Section = Section {
@@ -39,12 +30,7 @@ pub(super) const INTERFACE: Section = Section {
             Words("what the name says"),
             "The driver.",
         ),
-        field(
-            "state",
-            Kind::Choice(&["up", "down"]),
-            Value("up"),
-            "Whether it carries packets.",
-        ),
+        STATE,
         field(
             "mac",
             Kind::Mac,
@@ -53,44 +39,16 @@ pub(super) const INTERFACE: Section = Section {
         ),
         field(
             "mtu",
-            MTU,
+            MTU_RANGE,
             Words("what the device carries, at most 9000"),
             "Largest IP packet; the device follows, and with it the MTU of the Linux interface or host side.",
         )
         .unit("bytes"),
-        field(
-            "addresses",
-            Kind::List {
-                of: &Kind::IfAddress,
-                max: 1024,
-            },
-            None,
-            "Its addresses, of both versions.",
-        ),
-        field(
-            "ip6",
-            Kind::Bool,
-            Words("whether it has an IPv6 address"),
-            "Speak IPv6 with a link-local address alone.",
-        ),
-        field(
-            "table",
-            TABLE_NUMBER,
-            Value("0"),
-            "Forwarding table of what it receives.",
-        ),
-        field(
-            "ip6-table",
-            TABLE_NUMBER,
-            Words("`table`, where that is one for IPv6"),
-            "Forwarding table of the IPv6 packets it receives.",
-        ),
-        field(
-            "mpls",
-            Kind::Bool,
-            Value("false"),
-            "Take and send labelled packets.",
-        ),
+        ADDRESSES,
+        IP6,
+        TABLE,
+        IP6_TABLE,
+        MPLS,
         field(
             "promiscuous",
             Kind::Bool,
@@ -103,14 +61,9 @@ pub(super) const INTERFACE: Section = Section {
             None,
             "Its sub-interfaces, each under its number: what has certain VLAN tags.",
         ),
-        field(
-            "unnumbered",
-            Kind::Interface,
-            None,
-            "Borrow the addresses of this interface.",
-        ),
-        field("lcp", LCP, None, "Name of its twin in Linux (Linux control plane)."),
-        field("description", DESCRIPTION, None, "A note for people."),
+        UNNUMBERED,
+        field("lcp", LINUX_NAME, None, "Name of its twin in Linux (Linux control plane)."),
+        DESCRIPTION,
         field(
             "device-type",
             Kind::Choice(&["dpdk", "af-packet", "rdma"]),
@@ -118,30 +71,14 @@ pub(super) const INTERFACE: Section = Section {
             "vppcfg's word for the driver; nothing is done with it.",
         )
         .only(&["hardware"]),
-        field(
-            "tag-rewrite",
-            Kind::Text,
-            None,
-            "Change of the VLAN tags of what it switches, in the words of `set interface l2 tag-rewrite`.",
-        ),
-        field(
-            "l2xc",
-            Kind::Interface,
-            None,
-            "Hand every frame it receives to this interface (layer 2), and not the other way round; VPP's and vppcfg's way.",
-        ),
-        field(
-            "xconnect",
-            Kind::Interface,
-            None,
-            "Hand every frame to this interface and its frames to this one (layer 2); one of the two says so, or both.",
-        ),
-        field(
-            "sflow",
-            Kind::Either(&[Kind::Bool, Kind::Record(&IF_SFLOW)]),
-            Value("false"),
-            "Sample its packets.",
-        ),
+        TAG_REWRITE,
+        L2XC,
+        XCONNECT,
+        SPLIT_HORIZON,
+        ACL_INPUT,
+        ACL_OUTPUT,
+        TAG,
+        SAMPLED,
         field(
             "host-interface",
             LINUX_NAME,
@@ -237,7 +174,7 @@ pub(super) const INTERFACE: Section = Section {
         .only(&["tap"]),
         field(
             "host-mtu",
-            MTU,
+            MTU_RANGE,
             Value("1500"),
             "MTU of the host side, and with it the largest frame of both.",
         )
@@ -357,158 +294,46 @@ pub(super) const INTERFACE: Section = Section {
     ],
 };
 
-const IF_SFLOW: Section = Section {
-    title: "sflow of an interface",
-    help: "`sflow: true` samples with the settings that hold for all.",
-    fields: &[
-        field(
-            "sampling-rate",
-            RATE,
-            Words("that of `sflow`"),
-            "Sample one of so many packets.",
-        )
-        .unit("packets"),
-        field(
-            "adaptive",
-            Kind::Uint {
-                min: 1,
-                max: parshall_sample::MAX_TARGET as u64,
-            },
-            None,
-            "Let the rate follow the traffic, in place of `sampling-rate`, for about so many samples a second.",
-        )
-        .unit("samples a second"),
-        field(
-            "min-rate",
-            RATE,
-            Words("100, or `max-rate` where that is less"),
-            "An adaptive rate samples at most one of so many packets.",
-        )
-        .unit("packets"),
-        field(
-            "max-rate",
-            RATE,
-            Value("1073741824"),
-            "An adaptive rate samples at least one of so many packets.",
-        )
-        .unit("packets"),
-        field(
-            "direction",
-            DIRECTION,
-            Words("that of `sflow`"),
-            "Sample what it receives, sends, or both.",
-        ),
-        field(
-            "header-bytes",
-            HEADER_BYTES,
-            Words("that of `sflow`"),
-            "Bytes of each sampled packet.",
-        )
-        .unit("bytes"),
-    ],
-};
-
-const LCP: Kind = Kind::Name {
-    what: "the name of a Linux interface",
-    max: 15,
-};
-
-pub(super) const DESCRIPTION: Kind = Kind::Text;
-
 /// Fields that the passes over interfaces ask for are all here, as far as a part of an interface can have them.
 const SUB_INTERFACE: Section = Section {
     title: "A sub-interface",
     help: "The key is its number: it is called by its parent's name, a dot and that.",
     fields: &[
-        field("description", DESCRIPTION, None, "A note for people."),
+        DESCRIPTION,
         field(
             "encapsulation",
             Kind::Record(&ENCAPSULATION),
             Words("the number as 802.1Q VLAN, and no further tag"),
             "VLAN tags of its frames.",
         ),
-        field(
-            "state",
-            Kind::Choice(&["up", "down"]),
-            Value("up"),
-            "Whether it carries packets.",
-        ),
+        STATE,
         field(
             "mtu",
-            MTU,
+            MTU_RANGE,
             Words("that of its parent"),
             "Largest IP packet; not more than its parent's.",
         )
         .unit("bytes"),
-        field(
-            "addresses",
-            Kind::List {
-                of: &Kind::IfAddress,
-                max: 1024,
-            },
-            None,
-            "Its addresses, of both versions.",
-        ),
-        field(
-            "ip6",
-            Kind::Bool,
-            Words("whether it has an IPv6 address"),
-            "Speak IPv6 with a link-local address alone.",
-        ),
-        field(
-            "table",
-            TABLE_NUMBER,
-            Value("0"),
-            "Forwarding table of what it receives.",
-        ),
-        field(
-            "ip6-table",
-            TABLE_NUMBER,
-            Words("`table`, where that is one for IPv6"),
-            "Forwarding table of the IPv6 packets it receives.",
-        ),
-        field(
-            "mpls",
-            Kind::Bool,
-            Value("false"),
-            "Take and send labelled packets.",
-        ),
-        field(
-            "unnumbered",
-            Kind::Interface,
-            None,
-            "Borrow the addresses of this interface.",
-        ),
-        field(
-            "l2xc",
-            Kind::Interface,
-            None,
-            "Hand every frame it receives to this interface.",
-        ),
-        field(
-            "xconnect",
-            Kind::Interface,
-            None,
-            "Hand every frame to this interface and its frames to this one.",
-        ),
-        field(
-            "tag-rewrite",
-            Kind::Text,
-            Words("cross-connected and in bridges its tags are taken off"),
-            "Change of the VLAN tags of what it switches, in the words of `set interface l2 tag-rewrite`.",
-        ),
-        field(
-            "sflow",
-            Kind::Either(&[Kind::Bool, Kind::Record(&IF_SFLOW)]),
-            Value("false"),
-            "Sample its packets.",
-        ),
+        ADDRESSES,
+        IP6,
+        TABLE,
+        IP6_TABLE,
+        MPLS,
+        UNNUMBERED,
+        L2XC,
+        XCONNECT,
+        TAG_REWRITE,
+        SAMPLED,
         field(
             "lcp",
-            LCP,
+            LINUX_NAME,
             None,
             "Name of its twin in Linux; its parent needs one too.",
         ),
+        SPLIT_HORIZON,
+        ACL_INPUT,
+        ACL_OUTPUT,
+        TAG,
     ],
 };
 

@@ -5,6 +5,7 @@ mod interface;
 mod memif;
 mod records;
 mod routing;
+mod shared;
 mod streams;
 mod telemetry;
 mod vppcfg;
@@ -21,7 +22,7 @@ use records::BGP;
 use routing::{MPLS, NEIGHBOR, ROUTE, TABLE};
 use streams::PG;
 use telemetry::SFLOW;
-use vppcfg::{ACL, BOND, BRIDGE, PREFIX_LIST, TAP, VXLAN};
+use vppcfg::{ACL, BOND, BRIDGE, PREFIX_LIST, TAP, TUNNEL, VXLAN};
 
 /// Interface types, with the start of their names.
 pub const TYPES: &[(&str, &str)] = &[
@@ -190,6 +191,12 @@ pub const FILE_SECTION: Section = Section {
             "VXLAN tunnels.",
         ),
         field(
+            "tunnels",
+            Kind::Interfaces(&TUNNEL),
+            None,
+            "Tunnels of other kinds: IP in IP and GRE.",
+        ),
+        field(
             "taps",
             Kind::Interfaces(&TAP),
             None,
@@ -342,16 +349,28 @@ const BUFFERS: Section = Section {
 const LIMITS: Section = Section {
     title: "limits",
     help: "",
-    fields: &[field(
-        "interfaces",
-        Kind::Uint {
-            min: 2,
-            max: 65_536,
-        },
-        Value("1024"),
-        "Interfaces that there can be, `local0` included.",
-    )
-    .unit("interfaces")],
+    fields: &[
+        field(
+            "interfaces",
+            Kind::Uint {
+                min: 2,
+                max: 65_536,
+            },
+            Value("1024"),
+            "Interfaces that there can be, `local0` included.",
+        )
+        .unit("interfaces"),
+        field(
+            "stations",
+            Kind::Uint {
+                min: 131_072,
+                max: 4_194_304,
+            },
+            Value("131072"),
+            "MAC addresses that all bridge domains together can know; rounded up to a power of two.",
+        )
+        .unit("stations"),
+    ],
 };
 
 const CLI: Section = Section {

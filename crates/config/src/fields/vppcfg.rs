@@ -1,8 +1,8 @@
-//! Sections of vppcfg's files that are none of ours: bonds, bridge domains, tunnels, taps, prefix lists, access lists.
+//! Sections of vppcfg's files: bonds, bridge domains, tunnels, taps, prefix lists, access lists.
 //!
-//! Names and ranges are those of vppcfg 1.2.
+//! Names and ranges are those of vppcfg 1.2; fields that it does not have are ours.
 
-use super::interface::DESCRIPTION;
+use super::shared::*;
 use super::{MANY, field};
 use crate::schema::Default::{None, Required, Value, Words};
 use crate::schema::{Kind, Section};
@@ -17,16 +17,16 @@ const RING: Kind = Kind::Uint {
     max: 32_768,
 };
 
-const LINUX_NAME: Kind = Kind::Name {
-    what: "the name of a Linux interface",
-    max: 15,
+const UDP_PORT: Kind = Kind::Uint {
+    min: 1,
+    max: 65_535,
 };
 
 pub(super) const BOND: Section = Section {
     title: "A bond",
     help: "The key is `BondEthernet` and a number. It has an entry under `interfaces` too, with all but this.",
     fields: &[
-        field("description", DESCRIPTION, None, "A note for people."),
+        DESCRIPTION,
         field("interfaces", INTERFACE_LIST, None, "Its members."),
         field(
             "mode",
@@ -46,6 +46,18 @@ pub(super) const BOND: Section = Section {
             Words("its first member's"),
             "Its MAC address.",
         ),
+        field(
+            "passive",
+            INTERFACE_LIST,
+            None,
+            "Members that speak LACP only when spoken to.",
+        ),
+        field(
+            "long-timeout",
+            INTERFACE_LIST,
+            None,
+            "Members that want to hear LACP every 30 seconds, not every second.",
+        ),
     ],
 };
 
@@ -53,17 +65,8 @@ pub(super) const BRIDGE: Section = Section {
     title: "A bridge domain",
     help: "The key is `bd` and a number from 1 to 65535.",
     fields: &[
-        field("description", DESCRIPTION, None, "A note for people."),
-        field(
-            "mtu",
-            Kind::Uint {
-                min: 128,
-                max: 9216,
-            },
-            Value("1500"),
-            "What the MTU of its members has to be.",
-        )
-        .unit("bytes"),
+        DESCRIPTION,
+        vppcfg_mtu("What the MTU of its members has to be."),
         field(
             "bvi",
             Kind::Interface,
@@ -76,6 +79,65 @@ pub(super) const BRIDGE: Section = Section {
             Kind::Record(&SETTINGS),
             None,
             "How it forwards.",
+        ),
+        field(
+            "uu-fwd",
+            Kind::Interface,
+            None,
+            "Port that frames for unknown MAC addresses go to, and to no other.",
+        ),
+        TAG,
+        field(
+            "arp-entries",
+            Kind::List {
+                of: &Kind::Record(&ARP_ENTRY),
+                max: MANY,
+            },
+            None,
+            "Who has which IPv4 address, for `arp-termination` and `arp-unicast-forward`.",
+        ),
+        field(
+            "stations",
+            Kind::List {
+                of: &Kind::Record(&STATION),
+                max: MANY,
+            },
+            None,
+            "Stations that neither move nor age.",
+        ),
+    ],
+};
+
+const ARP_ENTRY: Section = Section {
+    title: "An ARP entry of a bridge domain",
+    help: "",
+    fields: &[
+        field("address", Kind::Address, Required, "An IPv4 address."),
+        field(
+            "mac",
+            Kind::Mac,
+            Required,
+            "MAC address of the one who has it.",
+        ),
+    ],
+};
+
+const STATION: Section = Section {
+    title: "A station of a bridge domain",
+    help: "",
+    fields: &[
+        field("mac", Kind::Mac, Required, "Its MAC address."),
+        field(
+            "interface",
+            Kind::Interface,
+            Words("none; only a filter needs none"),
+            "Port of the domain that it is behind.",
+        ),
+        field(
+            "kind",
+            Kind::Choice(&["static", "filter", "bvi"]),
+            Value("static"),
+            "`filter` drops what comes from it or goes to it; `bvi` is the router's own.",
         ),
     ],
 };
@@ -129,14 +191,9 @@ pub(super) const VXLAN: Section = Section {
     title: "A VXLAN tunnel",
     help: "The key is `vxlan_tunnel` and a number.",
     fields: &[
-        field("description", DESCRIPTION, None, "A note for people."),
-        field("local", Kind::Address, Required, "Its own address."),
-        field(
-            "remote",
-            Kind::Address,
-            Required,
-            "Address of the other end.",
-        ),
+        DESCRIPTION,
+        LOCAL,
+        REMOTE,
         field(
             "vni",
             Kind::Uint {
@@ -146,6 +203,37 @@ pub(super) const VXLAN: Section = Section {
             Required,
             "Network identifier.",
         ),
+        OUTER_TABLE,
+        field(
+            "port",
+            UDP_PORT,
+            Value("4789"),
+            "UDP port of the other end.",
+        ),
+        field(
+            "source-port",
+            UDP_PORT,
+            Value("4789"),
+            "Kept and shown; what is sent has one by the flow inside.",
+        ),
+    ],
+};
+
+pub(super) const TUNNEL: Section = Section {
+    title: "A tunnel",
+    help: "The key is `ipip` or `gre` and a number: IP packets in IP (RFC 2003, 4213, 2473), or GRE (RFC 2784). Its \
+           interface is under `interfaces`, with all but this.",
+    fields: &[
+        DESCRIPTION,
+        LOCAL,
+        REMOTE,
+        OUTER_TABLE,
+        field(
+            "payload",
+            Kind::Choice(&["ip", "ethernet"]),
+            Value("ip"),
+            "What it carries: IP and MPLS packets, or with `gre` Ethernet frames.",
+        ),
     ],
 };
 
@@ -153,7 +241,7 @@ pub(super) const TAP: Section = Section {
     title: "A tap, in vppcfg's words",
     help: "The key is `tap` and a number; its other settings are under `interfaces`.",
     fields: &[
-        field("description", DESCRIPTION, None, "A note for people."),
+        DESCRIPTION,
         field("host", Kind::Record(&TAP_HOST), Required, "Its Linux side."),
         field(
             "rx-ring-size",
@@ -183,16 +271,7 @@ const TAP_HOST: Section = Section {
             Words("the kernel's choice"),
             "Its MAC address.",
         ),
-        field(
-            "mtu",
-            Kind::Uint {
-                min: 128,
-                max: 9216,
-            },
-            Value("1500"),
-            "Its MTU.",
-        )
-        .unit("bytes"),
+        vppcfg_mtu("Its MTU."),
         field("bridge", LINUX_NAME, None, "Linux bridge to put it into."),
         field(
             "bridge-create",
@@ -219,7 +298,7 @@ pub(super) const PREFIX_LIST: Section = Section {
     title: "A prefix list",
     help: "Access lists name it as source or destination.",
     fields: &[
-        field("description", DESCRIPTION, None, "A note for people."),
+        DESCRIPTION,
         field(
             "members",
             Kind::List {
@@ -234,9 +313,20 @@ pub(super) const PREFIX_LIST: Section = Section {
 
 pub(super) const ACL: Section = Section {
     title: "An access list",
-    help: "The key is its name.",
+    help: "The key is its name, which is its tag in the router. Interfaces name it in `acl-input` and `acl-output`. A term is a \
+           rule for each pair of source and destination of one IP version.",
     fields: &[
-        field("description", DESCRIPTION, None, "A note for people."),
+        DESCRIPTION,
+        field(
+            "index",
+            Kind::Uint {
+                min: 0,
+                max: 0xFFFF_FFFE,
+            },
+            Words("the lowest that no other has, in the order of the file"),
+            "Its number.",
+        ),
+        TAG,
         field(
             "terms",
             Kind::List {
@@ -253,7 +343,7 @@ const TERM: Section = Section {
     title: "A term of an access list",
     help: "",
     fields: &[
-        field("description", DESCRIPTION, None, "A note for people."),
+        DESCRIPTION,
         field(
             "action",
             Kind::Choice(&["permit", "deny", "permit+reflect"]),
@@ -288,5 +378,11 @@ const TERM: Section = Section {
         field("destination-port", Kind::Text, Words("any"), "Likewise."),
         field("icmp-type", Kind::Text, Words("any"), "Type or range."),
         field("icmp-code", Kind::Text, Words("any"), "Code or range."),
+        field(
+            "tcp-flags",
+            Kind::Text,
+            Words("any"),
+            "Flags of TCP and which of them count, as numbers: `2/18` is SYN without ACK.",
+        ),
     ],
 };

@@ -58,6 +58,7 @@ impl Default for Startup {
                 busy_poll: false,
                 buffers: 16_384,
                 interfaces: 1024,
+                stations: 131_072,
                 seed: None,
                 ifindex_file: None,
             },

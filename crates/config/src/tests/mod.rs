@@ -1,8 +1,11 @@
-//! Whole files: `translation` asks what they become and which errors they have, `survival` whether hostile text does harm,
+//! Whole files: `translation` asks what they become, `errors` what is said of bad ones, `survival` whether hostile text does harm,
 //! `hsflowd` what a hsflowd.conf becomes.
 
 mod changes;
+mod errors;
 mod hsflowd;
+mod random;
+mod random_above;
 mod survival;
 mod translation;
 

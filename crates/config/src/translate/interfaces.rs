@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::{Builder, vppcfg};
+use super::devices::option;
+use super::{Builder, tunnels, vppcfg};
 use crate::fields::{MAX_NUMBER, TYPES};
 use crate::plan::{EngineSettings, word};
 use crate::record::{Checked, Item, Record};
@@ -253,147 +254,21 @@ impl<'f> Builder<'f, '_> {
         self.bonds_and_parts();
     }
 
-    fn host_interface(&mut self, i: Interface<'_>) -> String {
-        let r = i.record;
-        let linux = self.linux_name(i);
-        let mut line = format!("create host-interface name {}", word(linux));
-        if i.suffix != Some(linux) {
-            line += &format!(" interface-name {}", i.name);
-        }
-        for (field, words) in [
-            ("mac", "hw-addr"),
-            ("namespace", "host-ns"),
-            ("queues", "num-rx-queues"),
-        ] {
-            line += &option(r, field, words);
-        }
-        line
-    }
-
-    fn af_xdp(&mut self, i: Interface<'_>) -> String {
-        let r = i.record;
-        let linux = self.linux_name(i);
-        let mut line = format!("create interface af_xdp host-if {}", word(linux));
-        if i.suffix != Some(linux) {
-            line += &format!(" name {}", i.name);
-        }
-        for (field, words) in [
-            ("mac", "hw-addr"),
-            ("namespace", "netns"),
-            ("queues", "num-rx-queues"),
-            ("tx-queues", "num-tx-queues"),
-            ("rx-queue-size", "rx-queue-size"),
-            ("tx-queue-size", "tx-queue-size"),
-            ("copy-mode", "mode"),
-            ("busy-poll", "busy-poll"),
-        ] {
-            line += &option(r, field, words);
-        }
-        if let Some(mode) = r.text("xdp-mode") {
-            line += &format!(" {mode}");
-        }
-        line
-    }
-
-    /// Name of the Linux interface behind an interface.
-    fn linux_name<'r>(&mut self, i: Interface<'r>) -> &'r str {
-        let r = i.record;
-        let linux = r.text("host-interface").or(i.suffix).unwrap_or("");
-        if linux.is_empty() && !r.flawed {
-            let message = "`host-interface` is missing; write the name of the Linux interface";
-            self.error(r, "", message);
-        }
-        if linux.len() > 15 {
-            let message = format!(
-                "{} cannot be the name of a Linux interface; it has 1 to 15 bytes",
-                quoted(linux)
-            );
-            self.error(r, "host-interface", message);
-        }
-        linux
-    }
-
-    fn tap(&mut self, r: &Record) -> String {
-        let mut line = String::new();
-        for (field, words) in [
-            ("mac", "hw-addr"),
-            ("queues", "num-rx-queues"),
-            ("namespace", "host-ns"),
-            ("host-interface", "host-if-name"),
-            ("host-mac", "host-mac-addr"),
-            ("host-mtu", "host-mtu-size"),
-            ("host-bridge", "host-bridge"),
-            ("rx-queue-size", "rx-ring-size"),
-            ("tx-queue-size", "tx-ring-size"),
-        ] {
-            line += &option(r, field, words);
-        }
-        let mut seen = BTreeSet::new();
-        for item in r.list("host-addresses") {
-            if let Checked::Prefix(p) = item.value {
-                self.one_of_version(&mut seen, item, p.addr, "address");
-                let version = version(p.addr);
-                line += &format!(" host-ip{version}-addr {}/{}", p.addr, p.len);
-            }
-        }
-        let mut seen = BTreeSet::new();
-        for item in r.list("host-gateways") {
-            if let Checked::Address(a) = item.value {
-                self.one_of_version(&mut seen, item, a, "gateway");
-                self.check_gateway(r, item, a);
-                line += &format!(" host-ip{}-gw {a}", version(a));
-            }
-        }
-        line
-    }
-
-    fn one_of_version(&mut self, seen: &mut BTreeSet<u8>, item: &Item, addr: IpAddr, what: &str) {
-        if !seen.insert(version(addr)) {
-            let message = format!("{addr} is a second {what} of its IP version; there is one");
-            self.report.add(item.at, item.field.clone(), message);
-        }
-    }
-
-    fn check_gateway(&mut self, r: &Record, item: &Item, gateway: IpAddr) {
-        let on_link = |i: &Item| match i.value {
-            Checked::Prefix(p) => crate::scalar::contains(p, gateway),
-            _ => false,
-        };
-        if !r.list("host-addresses").iter().any(on_link) && !r.flawed {
-            let message =
-                format!("gateway {gateway} is in none of the subnets of `host-addresses`");
-            self.report.add(item.at, item.field.clone(), message);
-        }
-    }
-
-    fn pcap(&mut self, r: &Record) -> String {
-        if !r.has("receive") && !r.has("transmit") && !r.flawed {
-            let message = "a pcap interface needs `receive`, `transmit` or both";
-            self.error(r, "", message);
-        }
-        for field in ["loop", "speed"] {
-            if r.has(field) && !r.has("receive") && !r.flawed {
-                self.error(r, field, "this is about `receive`, which is not there");
-            }
-        }
-        let mut line = option(r, "mac", "hw-addr");
-        line += &option(r, "receive", "rx");
-        line += &option(r, "transmit", "tx");
-        if r.bool("loop") {
-            line += " loop";
-        }
-        line + &option(r, "speed", "recorded-speed")
-    }
-
     /// Commands for what they are to be like.
     pub(super) fn set_up_interfaces(&mut self) {
+        self.sizes();
         for i in self.interfaces.clone() {
             let (r, name) = (i.record, i.name);
             let part = i.kind == "sub-interface";
-            if let Some(mtu) = r.uint("mtu") {
-                let only = if part { "packet " } else { "" };
-                self.line(r, "mtu", format!("set interface mtu {only}{mtu} {name}"));
+            let tunnel = tunnels::kind_of(name).is_some();
+            if let Some(mac) = tunnel.then(|| r.mac("mac")).flatten() {
+                self.line(r, "mac", format!("set interface mac address {name} {mac}"));
             }
+            if let Some(tag) = r.text("tag") {
+                let line = format!("set interface tag {name} {}", word(tag));
+                self.line(r, "tag", line);
+            }
+            self.filter(i);
             if !part {
                 if r.bool("promiscuous") {
                     let line = format!("set interface promiscuous on {name}");
@@ -411,6 +286,21 @@ impl<'f> Builder<'f, '_> {
         }
         self.addresses();
         self.unnumbered_and_twins();
+    }
+
+    /// Those of bonds after those of their members, whose frames are no shorter then.
+    fn sizes(&mut self) {
+        let mut all = self.interfaces.clone();
+        all.sort_by_key(|i| ["bond", "sub-interface"].iter().position(|k| *k == i.kind));
+        for i in all {
+            let Some(mtu) = i.record.uint("mtu") else {
+                continue;
+            };
+            let part = i.kind == "sub-interface";
+            let only = if part { "packet " } else { "" };
+            let line = format!("set interface mtu {only}{mtu} {}", i.name);
+            self.line(i.record, "mtu", line);
+        }
     }
 
     fn place_queues(&mut self, i: Interface<'_>) {
@@ -464,114 +354,35 @@ impl<'f> Builder<'f, '_> {
         }
     }
 
-    /// Commands for cross-connects. Each is one pair, whichever of the two says so.
-    pub(super) fn cross_connect(&mut self) {
-        let mut pairs: BTreeMap<&str, &str> = BTreeMap::new();
-        for i in self.interfaces.clone() {
-            let Some(item) = i.record.get("xconnect") else {
-                continue;
-            };
-            let Some(peer) = self.interface(item) else {
-                continue;
-            };
-            if peer.name == i.name {
-                let message = "an interface cannot be cross-connected with itself";
-                self.error(i.record, "xconnect", message);
-                continue;
-            }
-            let taken = [(i.name, peer.name), (peer.name, i.name)];
-            let other = taken.iter().find_map(|(a, b)| {
-                let has = pairs.get(a).filter(|has| *has != b)?;
-                Some((*a, *has))
-            });
-            if let Some((a, has)) = other {
-                let message =
-                    format!("`{a}` is cross-connected with `{has}` already; there is one peer");
-                self.error(i.record, "xconnect", message);
-                continue;
-            }
-            for (a, b) in taken {
-                if pairs.insert(a, b).is_none() {
-                    self.line(
-                        i.record,
-                        "xconnect",
-                        format!("set interface l2 xconnect {a} {b}"),
-                    );
-                }
-            }
-            self.nothing_routed(i);
-            self.nothing_routed(peer);
-        }
-    }
-
-    /// Commands for cross-connects of one direction.
-    pub(super) fn cross_one_way(&mut self) {
-        for i in self.interfaces.clone() {
-            let Some(item) = i.record.get("l2xc") else {
-                continue;
-            };
-            if i.record.has("xconnect") {
-                self.error(i.record, "l2xc", "either this or `xconnect`, not both");
-            }
-            let Some(peer) = self.interface(item) else {
-                continue;
-            };
-            if peer.name == i.name {
-                let message = "an interface cannot be cross-connected with itself";
-                self.error(i.record, "l2xc", message);
-                continue;
-            }
-            let line = format!("set interface l2 xconnect {} {}", i.name, peer.name);
-            self.line(i.record, "l2xc", line);
-            self.nothing_routed(i);
-        }
-    }
-
-    /// A cross-connected interface hands everything on: what belongs to routing would have no effect.
-    fn nothing_routed(&mut self, i: Interface<'_>) {
-        for field in ["addresses", "table", "ip6-table", "mpls", "ip6"] {
-            let off = matches!(i.record.value(field), Some(Checked::Bool(false)));
-            if i.record.has(field) && !off {
-                let message = "the interface is cross-connected and routes nothing; leave this out";
-                self.error(i.record, field, message);
-            }
-        }
-    }
-
     /// Commands that bring them up.
     pub(super) fn bring_up(&mut self) {
+        let mut leaders = BTreeMap::new();
+        for bond in self.file.named("bondethernets") {
+            let up = |b: &Interface<'_>| b.record.text("state") != Some("down");
+            let index = self.by_name.get(&*bond.name);
+            let up = index.and_then(|n| self.interfaces.get(*n)).is_none_or(up);
+            let members = bond.list("interfaces").iter();
+            leaders.extend(members.filter_map(|m| Some((m.value.text()?, up))));
+        }
         for i in self.interfaces.clone() {
-            if i.record.text("state") != Some("down") {
-                self.line(
-                    i.record,
-                    "state",
-                    format!("set interface state {} up", i.name),
-                );
+            let own = i.record.text("state").map(|s| s == "up");
+            let led = leaders.get(i.name).copied();
+            if own == Some(false) && led == Some(true) {
+                let message = "a member of a bond is up with it; leave this out";
+                self.error(i.record, "state", message);
+            }
+            if led.or(own).unwrap_or(true) {
+                let line = format!("set interface state {} up", i.name);
+                self.line(i.record, "state", line);
             }
         }
     }
-}
-
-/// " WORDS VALUE" when the field is there.
-pub(super) fn option(r: &Record, field: &str, words: &str) -> String {
-    let value = match r.get(field).map(|i| &i.value) {
-        Some(Checked::Text(t)) => word(t),
-        Some(Checked::Uint(n)) => n.to_string(),
-        Some(Checked::Float(n)) => n.to_string(),
-        Some(Checked::Mac(m)) => m.to_string(),
-        _ => return String::new(),
-    };
-    format!(" {words} {value}")
 }
 
 /// "table 10 is not ...": of one IP version, or of any.
 pub(super) fn no_table(table: u32, version: Option<&str>) -> String {
     let of = version.map_or(String::new(), |v| format!(" for {v}"));
     format!("there is no table {table}{of} in this file; add it under `tables`")
-}
-
-fn version(addr: IpAddr) -> u8 {
-    if addr.is_ipv4() { 4 } else { 6 }
 }
 
 fn bad_name(name: &str) -> String {

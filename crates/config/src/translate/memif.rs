@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Builder;
-use super::interfaces::{Interface, option};
+use super::devices::option;
+use super::interfaces::Interface;
 use crate::plan::word;
 use crate::record::{Checked, Record};
 

@@ -1,11 +1,13 @@
 //! From checked values to a plan: what the schema cannot say alone is checked here (names that must
 //! exist, values that exclude one another), and each thing asked for becomes a command line.
 //!
-//! The order is that of the dependencies: tables, interfaces, their settings, sFlow, BGP feeds, their state,
+//! The order is that of the dependencies: tables, access lists, interfaces, their settings, sFlow, BGP feeds, their state,
 //! neighbours, routes, labels, streams, free commands, and at the very end the streams start.
 
+mod acls;
 mod addresses;
 mod bgp;
+mod devices;
 mod http;
 mod interfaces;
 pub mod memif;
@@ -14,6 +16,8 @@ mod paths;
 mod routes;
 pub mod sflow;
 mod streams;
+mod switching;
+mod tunnels;
 pub mod vppcfg;
 mod vppcfg_rules;
 
@@ -44,6 +48,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
         by_name: BTreeMap::new(),
         workers: 1,
         tables: [BTreeSet::from([0]), BTreeSet::from([0])],
+        acl_numbers: acls::Numbers::new(),
         lines: Vec::new(),
         given: Vec::new(),
         notes: Vec::new(),
@@ -53,6 +58,7 @@ pub fn translate(file: &Record, report: &mut Report, read: ReadFile<'_>) -> Plan
     let http = b.http();
     b.identify_interfaces(&engine);
     b.tables();
+    b.acls();
     b.memif_sockets();
     b.create_interfaces();
     b.set_up_interfaces();
@@ -96,6 +102,7 @@ struct Builder<'f, 'r> {
     workers: usize,
     /// Numbers of the IPv4 and the IPv6 tables.
     tables: [BTreeSet<u32>; 2],
+    acl_numbers: acls::Numbers<'f>,
     lines: Vec<PlanLine>,
     /// Interfaces that the file expects to be there.
     given: Vec<String>,
@@ -170,6 +177,7 @@ impl<'f> Builder<'f, '_> {
             busy_poll: about.is_some_and(|r| r.bool("busy-poll")),
             buffers: sized("buffers", "per-worker").unwrap_or(0),
             interfaces: sized("limits", "interfaces").unwrap_or(0),
+            stations: sized("limits", "stations").unwrap_or(0),
             seed: file.uint("seed"),
             ifindex_file: file
                 .record("sflow")

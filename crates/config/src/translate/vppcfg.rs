@@ -1,12 +1,11 @@
-//! vppcfg's sections: bonds, sub-interfaces, bridge domains, VXLAN tunnels, taps. Commands for them, in VPP's language.
+//! vppcfg's sections: bonds, sub-interfaces, taps. Commands for them, in VPP's language.
 //!
 //! The rules that vppcfg 1.2 holds a file against are in `vppcfg_rules`.
 
-use std::collections::BTreeSet;
-
-use super::Builder;
-use super::interfaces::{Interface, option};
-use crate::record::{Checked, Record};
+use super::devices::option;
+use super::interfaces::Interface;
+use super::{Builder, tunnels};
+use crate::record::Record;
 
 /// Whether a name is one that VPP gives to hardware: such an interface is there or is not, and a file cannot make it.
 pub fn is_hardware(name: &str) -> bool {
@@ -30,18 +29,8 @@ pub fn kind_of(name: &str) -> Option<&'static str> {
         return Some("hardware");
     }
     let bond = number(name, "BondEthernet").map(|_| "bond");
-    bond.or_else(|| number(name, "vxlan_tunnel").map(|_| "vxlan"))
+    bond.or_else(|| tunnels::kind_of(name))
 }
-
-/// Settings of a bridge domain: field, word of the command, what it is without.
-const SETTINGS: [(&str, &str, bool); 6] = [
-    ("learn", "learn", true),
-    ("unicast-flood", "flood", true),
-    ("unknown-unicast-flood", "uu-flood", true),
-    ("unicast-forward", "forward", true),
-    ("arp-termination", "arp-term", false),
-    ("arp-unicast-forward", "arp-ufwd", false),
-];
 
 /// How many tags a sub-interface's frames have, as far as numbers say it.
 pub fn tags(r: &Record) -> usize {
@@ -50,6 +39,9 @@ pub fn tags(r: &Record) -> usize {
         .is_some_and(|e| e.has("inner-dot1q"));
     1 + usize::from(inner)
 }
+
+/// What is said of members of a bond: field, word of the command.
+const LACP: [(&str, &str); 2] = [("passive", "passive"), ("long-timeout", "long-timeout")];
 
 impl<'f> Builder<'f, '_> {
     /// The named record of a section.
@@ -70,15 +62,15 @@ impl<'f> Builder<'f, '_> {
             }
             "sub-interface" => Some(String::new()),
             "bond" => Some(self.bond(i)),
-            "vxlan" => Some(match self.named("vxlan_tunnels", i.name) {
-                Some(r) => vxlan(i.name, r),
-                None => {
-                    let message =
-                        format!("`{}` is not under `vxlan_tunnels`; add it there", i.name);
+            "vxlan" | "ipip" | "gre" => {
+                let section = tunnels::section_of(i.kind);
+                let Some(r) = self.named(section, i.name) else {
+                    let message = format!("`{}` is not under `{section}`; add it there", i.name);
                     self.error(i.record, "", message);
-                    String::new()
-                }
-            }),
+                    return Some(String::new());
+                };
+                Some(tunnels::tunnel(i.name, r))
+            }
             "tap" => {
                 let r = self.named("taps", i.name)?;
                 for field in [
@@ -129,7 +121,11 @@ impl<'f> Builder<'f, '_> {
     pub(super) fn bonds_and_parts(&mut self) {
         let file: &'f Record = self.file;
         for (section, make) in [
-            ("vxlan_tunnels", vxlan as fn(&str, &Record) -> String),
+            (
+                "vxlan_tunnels",
+                tunnels::tunnel as fn(&str, &Record) -> String,
+            ),
+            ("tunnels", tunnels::tunnel),
             ("taps", tap),
         ] {
             for r in file.named(section) {
@@ -139,15 +135,7 @@ impl<'f> Builder<'f, '_> {
             }
         }
         for r in file.named("bondethernets") {
-            for item in r.list("interfaces") {
-                if let Some(member) = self.interface(item) {
-                    self.line(
-                        r,
-                        "interfaces",
-                        format!("bond add {} {}", r.name, member.name),
-                    );
-                }
-            }
+            self.members(r);
         }
         for i in self.interfaces.clone() {
             if i.kind == "sub-interface"
@@ -158,6 +146,34 @@ impl<'f> Builder<'f, '_> {
                     self.encapsulation(i.record, id)
                 );
                 self.line(i.record, "", line);
+            }
+        }
+    }
+
+    fn members(&mut self, bond: &'f Record) {
+        let listed = |field: &str, name: &str| {
+            let mut all = bond.list(field).iter();
+            all.any(|i| i.value.text() == Some(name))
+        };
+        for item in bond.list("interfaces") {
+            let Some(member) = self.interface(item) else {
+                continue;
+            };
+            let mut line = format!("bond add {} {}", bond.name, member.name);
+            for (field, word) in LACP {
+                if listed(field, member.name) {
+                    line += &format!(" {word}");
+                }
+            }
+            self.line(bond, "interfaces", line);
+        }
+        for (field, _) in LACP {
+            for item in bond.list(field) {
+                let name = item.value.text().unwrap_or("");
+                if !listed("interfaces", name) {
+                    let message = format!("`{name}` is no member: it is not under `interfaces`");
+                    self.report.add(item.at, item.field.clone(), message);
+                }
             }
         }
     }
@@ -214,78 +230,6 @@ impl<'f> Builder<'f, '_> {
             }
         }
     }
-
-    /// Commands for bridge domains and their members, and for the tags of what is switched.
-    pub(super) fn bridges(&mut self) {
-        let file: &'f Record = self.file;
-        let mut switched = BTreeSet::new();
-        for r in file.named("bridgedomains") {
-            let Some(id) = number(&r.name, "bd").filter(|n| (1..=65_535).contains(n)) else {
-                self.error(
-                    r,
-                    "",
-                    "the name of a bridge domain is `bd` and a number from 1 to 65535",
-                );
-                continue;
-            };
-            let line = format!("create bridge-domain {id}{}", settings(r));
-            self.line(r, "", line);
-            for item in r.list("interfaces") {
-                if let Some(member) = self.interface(item) {
-                    switched.insert(member.name);
-                    let line = format!("set interface l2 bridge {} {id}", member.name);
-                    self.line(r, "interfaces", line);
-                }
-            }
-            if let Some(item) = r.get("bvi")
-                && let Some(bvi) = self.interface(item)
-            {
-                let line = format!("set interface l2 bridge {} {id} bvi", bvi.name);
-                self.line(r, "bvi", line);
-            }
-        }
-        for i in self.interfaces.clone() {
-            let part = i.kind == "sub-interface";
-            let l2 = switched.contains(i.name) || i.record.has("l2xc");
-            let line = match i.record.text("tag-rewrite") {
-                Some("disable") => continue,
-                Some(words) => words.to_owned(),
-                // As vppcfg does: what is switched is so without its own tags.
-                None if part && l2 => format!("pop {}", tags(i.record)),
-                None => continue,
-            };
-            let line = format!("set interface l2 tag-rewrite {} {line}", i.name);
-            self.line(i.record, "tag-rewrite", line);
-        }
-    }
-}
-
-fn settings(r: &Record) -> String {
-    let mut words = String::new();
-    let Some(s) = r.record("settings") else {
-        return words;
-    };
-    for (field, word, default) in SETTINGS {
-        if let Some(Checked::Bool(on)) = s.get(field).map(|i| &i.value)
-            && *on != default
-        {
-            words += &format!(" {word} {}", u8::from(*on));
-        }
-    }
-    if let Some(age) = s.uint("mac-age-minutes").filter(|n| *n > 0) {
-        words += &format!(" mac-age {age}");
-    }
-    words
-}
-
-fn vxlan(name: &str, r: &Record) -> String {
-    let n = number(name, "vxlan_tunnel").unwrap_or(0);
-    let (Some(src), Some(dst), Some(vni)) =
-        (r.address("local"), r.address("remote"), r.uint("vni"))
-    else {
-        return String::new();
-    };
-    format!("create vxlan tunnel src {src} dst {dst} instance {n} vni {vni} decap-next l2")
 }
 
 fn tap(name: &str, r: &Record) -> String {

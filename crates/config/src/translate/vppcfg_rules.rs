@@ -30,10 +30,6 @@ impl<'f> Builder<'f, '_> {
         self.check_bridges();
         self.check_tunnels();
         self.check_taps();
-        for r in self.file.named("acls") {
-            let message = "access lists cannot be made by this section yet; give `set acl-plugin acl ...` under `commands`";
-            self.report.add(r.at, r.field.clone(), message);
-        }
     }
 
     fn known(&self, name: &str) -> Option<Interface<'f>> {
@@ -365,34 +361,6 @@ impl<'f> Builder<'f, '_> {
                 );
             }
             self.check_member(item, bvi, mtu, "bridge domain");
-        }
-    }
-
-    fn check_tunnels(&mut self) {
-        let file: &'f Record = self.file;
-        let mut seen = BTreeMap::new();
-        for r in file.named("vxlan_tunnels") {
-            if number(&r.name, "vxlan_tunnel").is_none_or(|n| n > i32::MAX as u32) {
-                self.error(
-                    r,
-                    "",
-                    "the name of a VXLAN tunnel is `vxlan_tunnel` and a number up to 2147483647",
-                );
-            }
-            if let (Some(a), Some(b)) = (r.address("local"), r.address("remote"))
-                && a.is_ipv4() != b.is_ipv4()
-            {
-                self.error(
-                    r,
-                    "remote",
-                    format!("{a} and {b} are of different IP versions"),
-                );
-            }
-            if let Some(vni) = r.uint("vni")
-                && let Some(other) = seen.insert(vni, &*r.name)
-            {
-                self.error(r, "vni", format!("{vni} is that of `{other}` already"));
-            }
         }
     }
 
