@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use parshall_config::startup::{MAX_BYTES, Startup};
+use parshall_control::EngineConfig;
 
 use crate::front::{Optional, Sockets};
 use crate::run::{Configured, Launch, Log, LogFormat, engine_config, log_to_stderr, run_with};
@@ -63,9 +64,13 @@ pub fn run(args: &VppArgs) -> Result<(), String> {
 }
 
 fn launch(startup: Startup, log: Log) -> Launch {
+    let engine = EngineConfig {
+        silent_unreachable: true,
+        ..engine_config(&startup.engine)
+    };
     Launch {
         configured: Configured::nothing(),
-        engine: engine_config(&startup.engine),
+        engine,
         lines: Vec::new(),
         sockets: sockets(&startup),
         files: startup.exec,

@@ -16,7 +16,7 @@ use parshall_graph::{
     WorkerHandle, handoff,
 };
 use parshall_linux::affinity;
-use parshall_nodes::{CaptureSlot, Event, NodeOutputs, Shared, TableLimits};
+use parshall_nodes::{CaptureSlot, Event, IcmpSettings, NodeOutputs, Shared, TableLimits};
 use parshall_ring::Consumer;
 use parshall_sample::{DropSlot, SampleSlot};
 use serde::Serialize;
@@ -48,6 +48,8 @@ pub struct EngineConfig {
     pub seed: u64,
     /// Where the ifIndexes that interface names have are kept; `None` = nowhere, they end with the process.
     pub ifindex_file: Option<PathBuf>,
+    /// Packets without a route, or whose next hop does not answer, are dropped without an ICMP error, as VPP does.
+    pub silent_unreachable: bool,
     /// How large the forwarding tables may grow.
     #[serde(skip)]
     pub tables: TableLimits,
@@ -72,6 +74,7 @@ impl Default for EngineConfig {
             interfaces: 1024,
             seed: 1,
             ifindex_file: None,
+            silent_unreachable: false,
             tables: TableLimits::default(),
         }
     }
@@ -124,6 +127,12 @@ impl Engine {
         };
         for index in 0..engine.config.workers {
             engine.spawn(index, cpus.workers.get(index).copied())?;
+        }
+        let settings = IcmpSettings {
+            silent: engine.config.silent_unreachable,
+        };
+        for node in ["ip4-icmp-error", "ip6-icmp-error"] {
+            engine.message(node, &settings)?;
         }
         // Only now: a thread starts on the CPUs of the one that makes it.
         if let Some(cpus) = &cpus.main {

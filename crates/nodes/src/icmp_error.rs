@@ -5,6 +5,7 @@
 //! buffer of its own, unless it is not allowed, too many were sent or no buffer is free. Either way the
 //! packet goes on to be dropped, for the reason given and as that node's drop: who watches drops sees it.
 
+use std::any::Any;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -134,6 +135,30 @@ impl IcmpAsk {
     }
 }
 
+/// What the error nodes can be told by a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpSettings {
+    /// Packets that have no route, or whose next hop does not answer, are dropped without a word, as VPP does; else with
+    /// Destination Unreachable (RFC 1812 section 4.3.3.1, RFC 4443 section 3.1).
+    pub silent: bool,
+}
+
+impl IcmpSettings {
+    /// What routers do that are told nothing.
+    const DEFAULT: IcmpSettings = IcmpSettings { silent: false };
+
+    fn is_silent_about(self, meta: &Meta) -> bool {
+        let no_way = [DropReason::NoRoute, DropReason::UnresolvedNeighbor];
+        self.silent && no_way.iter().any(|r| r.code() == meta.reason)
+    }
+
+    fn take(&mut self, message: &mut (dyn Any + Send)) {
+        if let Some(s) = message.downcast_ref() {
+            *self = *s;
+        }
+    }
+}
+
 /// Says why packet `b` is dropped and which error it deserves; the caller sends it to the error node.
 pub fn ask(cx: &mut Ctx<'_>, b: BufferIndex, reason: DropReason, error: IcmpAsk) {
     cx.give_up(b, reason);
@@ -208,6 +233,7 @@ fn error_about<E>(
 pub struct Ip4IcmpError {
     shared: Arc<Shared>,
     limit: Limit,
+    settings: IcmpSettings,
     ident: u16,
 }
 
@@ -217,6 +243,7 @@ impl Ip4IcmpError {
         Ip4IcmpError {
             shared,
             limit: Limit::new(),
+            settings: IcmpSettings::DEFAULT,
             ident: 0,
         }
     }
@@ -224,6 +251,9 @@ impl Ip4IcmpError {
     /// Sends the error, unless there must not be one.
     fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> Option<()> {
         let m = *cx.pool.meta(b);
+        if self.settings.is_silent_about(&m) {
+            return None;
+        }
         let original = cx.pool.bytes(b);
         let length = original.len();
         let src_addr = source4(self.shared.interfaces(cx.rcu), m.rx_if)?;
@@ -255,12 +285,17 @@ impl Node for Ip4IcmpError {
         }
         Dispatch::All(DROP)
     }
+
+    fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        self.settings.take(message);
+    }
 }
 
 /// The IPv6 node.
 pub struct Ip6IcmpError {
     shared: Arc<Shared>,
     limit: Limit,
+    settings: IcmpSettings,
 }
 
 impl Ip6IcmpError {
@@ -269,12 +304,16 @@ impl Ip6IcmpError {
         Ip6IcmpError {
             shared,
             limit: Limit::new(),
+            settings: IcmpSettings::DEFAULT,
         }
     }
 
     /// Sends the error, unless there must not be one.
     fn answer(&mut self, cx: &mut Ctx<'_>, b: BufferIndex) -> Option<()> {
         let m = *cx.pool.meta(b);
+        if self.settings.is_silent_about(&m) {
+            return None;
+        }
         let interfaces = self.shared.interfaces(cx.rcu);
         let original = cx.pool.bytes(b);
         let length = original.len();
@@ -320,6 +359,10 @@ impl Node for Ip6IcmpError {
             self.answer(cx, b);
         }
         Dispatch::All(DROP)
+    }
+
+    fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        self.settings.take(message);
     }
 }
 

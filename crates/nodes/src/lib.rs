@@ -74,6 +74,7 @@ pub use bridge::{BridgeDomain, BridgePort, BridgeTable, FloodMember, PortRole, b
 pub use capture::{CAPTURE_BYTES, CaptureFilter, CapturePoint, CaptureSlot};
 pub use event::{Event, HoldMessage};
 pub use flow_hash::{flow_hash_mpls, flow_hash4, flow_hash6};
+pub use icmp_error::IcmpSettings;
 pub use sflow::SflowSettings;
 pub use sflow_drop::DropSettings;
 pub use sflow_tx::SflowTxSettings;

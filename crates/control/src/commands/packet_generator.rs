@@ -28,11 +28,13 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         params: &[("stream", "What it sends, how often and how fast")],
         handler: new,
     },
-    command(
-        "packet-generator enable-stream [<stream:name stream>]",
-        "Start a stream, or all",
-        |r, a, _| switch(r, a, true),
-    ),
+    CommandSpec {
+        pattern: "packet-generator enable-stream [<stream:name stream>]",
+        help: "Start a stream, or all",
+        detail: "Its interface is brought up.",
+        params: &[],
+        handler: |r, a, _| switch(r, a, true),
+    },
     command(
         "packet-generator disable-stream [<stream:name stream>]",
         "Stop a stream, or all",

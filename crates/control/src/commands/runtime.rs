@@ -231,6 +231,8 @@ fn sampled(r: &Router) -> impl Iterator<Item = ShownError> {
         ("sflow_processed", "sflow packets processed", "info"),
         ("sflow_sampled", "sflow packets sampled", "info"),
         ("sflow_dropped", "sflow packets dropped", "error"),
+        ("sflow_discards", "sflow discards processed", "info"),
+        ("sflow_discards_dropped", "sflow discards dropped", "error"),
     ];
     let counts = r.sampler_totals().into_iter().zip(before);
     let counts = counts.map(|(now, before)| now.saturating_sub(before));

@@ -125,7 +125,7 @@ pub(crate) struct Baselines {
     /// By slot and reason.
     pub drops: BTreeMap<(u16, DropReason), u64>,
     /// What samplers had done, as [`Router::sampler_totals`] says it.
-    pub sampled: [u64; 3],
+    pub sampled: [u64; 5],
     /// When `show runtime` was last cleared.
     pub runtime_since: Option<Instant>,
     /// What each worker had counted then.
@@ -359,16 +359,20 @@ impl Router {
         });
     }
 
-    /// Packets that passed samplers, samples taken and samples lost, over all interfaces and both directions.
-    pub(crate) fn sampler_totals(&self) -> [u64; 3] {
-        self.interfaces.iter().fold([0; 3], |sum, i| {
+    /// Packets that passed samplers, samples taken and samples lost, over all interfaces and both directions; drops that
+    /// the agent heard of while it monitored them, and those of them lost on the way to it.
+    pub(crate) fn sampler_totals(&self) -> [u64; 5] {
+        let discards = self.sflow.status().unwrap_or_default().discards;
+        let mut sum = [0; 5];
+        for i in self.interfaces.iter() {
             let t = self.engine.interface_totals(i.index).since(&i.born);
-            [
-                sum[0] + t.sample_pool + t.tx_sample_pool,
-                sum[1] + t.samples + t.tx_samples,
-                sum[2] + t.sample_drops + t.tx_sample_drops,
-            ]
-        })
+            sum[0] += t.sample_pool + t.tx_sample_pool;
+            sum[1] += t.samples + t.tx_samples;
+            sum[2] += t.sample_drops + t.tx_sample_drops;
+        }
+        sum[3] = discards.reported + discards.suppressed;
+        sum[4] = discards.ring_lost;
+        sum
     }
 
     /// Does what has come up since the last turn. Says whether there was anything.

@@ -90,7 +90,8 @@ impl Router {
         Ok(())
     }
 
-    /// Starts or stops one stream or all.
+    /// Starts or stops one stream or all. As in VPP, starting one brings its interface up: a stream of an interface that is down
+    /// would wait for ever.
     ///
     /// # Errors
     /// When there is none of that name.
@@ -100,21 +101,28 @@ impl Router {
             None => self.streams.iter().map(|(n, i)| (n.clone(), *i)).collect(),
         };
         for (name, index) in chosen {
-            if let Some(told) = self.stream_texts.get_mut(&name) {
-                told.enabled = on;
+            if on {
+                self.set_state(&self.interfaces.name(index), true)?;
             }
-            if self.is_model() {
-                self.undo(move |r| r.switch_stream(Some(&name), !on));
-                continue;
-            }
+            self.switch_one(&name, index, on)?;
+        }
+        Ok(())
+    }
+
+    fn switch_one(&mut self, name: &str, index: u32, on: bool) -> Result<()> {
+        if !self.is_model() {
             let handle = self.generator(index)?;
             if on {
-                handle.enable(Some(&name))?;
+                handle.enable(Some(name))?;
             } else {
-                handle.disable(Some(&name))?;
+                handle.disable(Some(name))?;
             }
-            self.undo(move |r| r.switch_stream(Some(&name), !on));
         }
+        if let Some(told) = self.stream_texts.get_mut(name) {
+            told.enabled = on;
+        }
+        let name = name.to_owned();
+        self.undo(move |r| r.switch_one(&name, index, !on));
         Ok(())
     }
 

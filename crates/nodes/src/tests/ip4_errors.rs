@@ -7,6 +7,7 @@ use parshall_fib::Dpo;
 use parshall_wire::{IpProtocol, MacAddr, PacketBuilder, TcpFlags};
 
 use super::lab::*;
+use crate::IcmpSettings;
 
 const NET_UNREACHABLE: (u8, u8, u32) = (3, 0, 0);
 const HOST_UNREACHABLE: (u8, u8, u32) = (3, 1, 0);
@@ -305,6 +306,21 @@ fn no_error_about_what_the_router_says() {
     assert_eq!((c.originated.get(), c.punted.get()), (1, 1));
     assert_eq!(lab.drops(), [("ip4-lookup".into(), "no_route", 1)]);
     assert_eq!(c.interfaces[1].rx_drops.get(), 0);
+}
+
+#[test]
+fn a_router_told_to_be_silent_drops_what_has_no_way() {
+    let mut lab = Lab::new();
+    lab.tell("ip4-icmp-error", IcmpSettings { silent: true });
+    lab.expect_drop(1, &to(NOWHERE).build(), DropReason::NoRoute);
+    // Other errors are still told.
+    expect_error(
+        &mut lab,
+        &to(far4(2)).ttl(1).build(),
+        DropReason::Ip4TtlExpired,
+        TIME_EXCEEDED,
+        1,
+    );
 }
 
 #[test]

@@ -197,6 +197,26 @@ fn packets_are_routed_counted_sampled_and_traced() {
 }
 
 #[test]
+fn a_stream_that_starts_brings_its_interface_up() {
+    let mut r = router();
+    script(&mut r, TWO);
+    script(
+        &mut r,
+        "set interface state pg0 down\nip route add 20.0.0.0/8 blackhole",
+    );
+    run(&mut r, &stream("s", 3));
+    // What is undone takes the interface down again.
+    let all = "packet-generator enable-stream s\nno such command";
+    assert!(r.run_script(all, "test").is_err());
+    assert_eq!(data(&mut r, "show interface pg0")[0]["admin_up"], false);
+    run(&mut r, "packet-generator enable-stream");
+    assert_eq!(data(&mut r, "show interface pg0")[0]["admin_up"], true);
+    until(&mut r, "three drops", |r| {
+        r.engine.drops().values().sum::<u64>() == 3
+    });
+}
+
+#[test]
 fn drops_are_shown_by_node_and_reason_and_can_be_cleared() {
     let mut r = router();
     script(&mut r, TWO);
