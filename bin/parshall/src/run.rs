@@ -84,6 +84,8 @@ pub struct Configured {
     text: String,
     /// What errors call it.
     name: String,
+    /// What there is to be said about that.
+    note: Option<String>,
     revisions: Revisions,
 }
 
@@ -104,12 +106,18 @@ fn what_to_start(args: &RunArgs) -> Result<Configured, String> {
         None => Revisions::default(),
     };
     let saved = revisions.confirmed().filter(|_| !args.from_file);
-    let (text, name) = match (saved, file) {
-        (Some(n), _) => {
+    let (text, name, note) = match (saved, file) {
+        (Some(n), file) => {
             let text = revisions.text(n).map_err(|e| e.to_string())?;
-            (text, format!("revision {n}"))
+            let other = file.filter(|(there, _)| *there != text).map(|(_, path)| {
+                format!(
+                    "{path} is another configuration than revision {n}, which counts: `parshall config diff {path}` \
+                     shows how, `parshall config apply {path}` makes it count, a start with --from-file too"
+                )
+            });
+            (text, format!("revision {n}"), other)
         }
-        (None, Some(file)) => file,
+        (None, Some((text, name))) => (text, name, None),
         (None, None) => {
             let why = "the state directory has no confirmed revision: give a first configuration with -c FILE";
             return Err(why.into());
@@ -118,6 +126,7 @@ fn what_to_start(args: &RunArgs) -> Result<Configured, String> {
     Ok(Configured {
         text,
         name,
+        note,
         revisions,
     })
 }
@@ -133,7 +142,7 @@ fn start(args: &RunArgs) -> Result<(), String> {
     }
     let filter = args.log.as_deref().unwrap_or(plan.log.as_str());
     let log = log_to_stderr(filter, args.log_format)?;
-    for note in &plan.notes {
+    for note in plan.notes.iter().chain(&configured.note) {
         tracing::warn!("{note}");
     }
     let path = args
@@ -186,6 +195,7 @@ impl Configured {
         Configured {
             text: String::new(),
             name: "the start".into(),
+            note: None,
             revisions: Revisions::default(),
         }
     }

@@ -384,6 +384,13 @@ fn the_package_installs_and_its_unit_is_liked() {
         "/usr/bin/parshall",
         &root.join("usr/bin/parshall").display().to_string(),
     );
+    for key in ["ExecStart=", "ExecReload="] {
+        let line = text.lines().find_map(|l| l.strip_prefix(key));
+        let mut words = line.expect(key).split_whitespace();
+        // The program knows all its words: else `--help` is not reached.
+        let mut command = Command::new(words.next().unwrap());
+        well(&command.args(words).arg("--help").output().unwrap());
+    }
     let copy = dir.path().join("parshall.service");
     std::fs::write(
         &copy,

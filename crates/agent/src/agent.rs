@@ -23,6 +23,7 @@ use crate::records::{RecordKind, Records};
 use crate::resolution::{Bridged, Resolution, Sampled};
 use crate::router::{IfReport, RouteInfo, Router};
 use crate::status::{AgentStatus, RingStatus};
+use crate::talkers::{Talkers, Watch};
 use crate::transport::Transport;
 
 const SECOND: u64 = 1_000_000_000;
@@ -93,6 +94,8 @@ struct Exporter {
     records: Records,
     /// What the router said of the sample at hand.
     found: Resolution,
+    /// Flows, while somebody looks at them.
+    watch: Option<Box<Watch>>,
     /// Counts the calls that drain the rings.
     round: u64,
     flow_samples: u64,
@@ -142,6 +145,7 @@ impl Agent {
                 generation: 0,
                 records: config.records,
                 found: Resolution::default(),
+                watch: None,
                 round: 0,
                 flow_samples: 0,
                 counter_samples: 0,
@@ -239,6 +243,7 @@ impl Agent {
     pub fn poll(&mut self, now: u64) -> u64 {
         let transport_due = self.exporter.transport.tick(now);
         self.exporter.follow(now);
+        self.exporter.watch.take_if(|w| w.is_over(now));
         let more = self.drain(now);
         self.discards.drain(now);
         self.exporter.report_counters(now, &mut self.discards);
@@ -328,6 +333,12 @@ impl Agent {
             rings: self.rings.iter_mut().map(Ring::status).collect(),
             collectors: e.transport.status(now),
         }
+    }
+
+    /// The `most` greatest flows since somebody began to ask for them; none the first time.
+    pub fn talkers(&mut self, now: u64, most: usize) -> Talkers {
+        let watch = self.exporter.watch.get_or_insert_default();
+        watch.tell(now, most)
     }
 
     /// Takes samples in turns from all rings until they are empty or the budget is spent. Says whether more may wait.
@@ -455,6 +466,9 @@ impl Exporter {
     /// One sample into the open datagram.
     #[inline]
     fn export(&mut self, now: u64, slot: &SampleSlot) {
+        if let Some(watch) = &mut self.watch {
+            watch.see(now, slot);
+        }
         let from_router = slot.rx_if == NO_INTERFACE;
         let at = match slot.direction {
             Direction::Rx if !from_router => slot.rx_if,

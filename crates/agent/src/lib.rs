@@ -32,6 +32,7 @@ mod resolution;
 mod router;
 mod sfp;
 mod status;
+mod talkers;
 mod thread;
 mod transport;
 
@@ -51,5 +52,6 @@ pub use status::{
     AgentStatus, CollectorState, CollectorStatus, DiscardStatus, LastDrop, Loss, Losses,
     ReasonStatus, RingStatus,
 };
+pub use talkers::{FlowKey, FlowTotals, Talkers};
 pub use thread::{AgentGone, AgentThread, SpawnError, StatusAnswer};
 pub use transport::{Lookup, Resolve, ThreadResolver, Transport, UdpTransport};

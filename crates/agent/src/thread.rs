@@ -22,6 +22,7 @@ use crate::elect::{Election, elect_or_loopback, host_candidates};
 use crate::host::ProcReader;
 use crate::router::Router;
 use crate::status::AgentStatus;
+use crate::talkers::Talkers;
 use crate::transport::UdpTransport;
 
 /// Sleep after samples were found: long enough that at a high rate many datagrams leave together, which is what makes
@@ -78,6 +79,7 @@ enum Command {
     AddDrops(Vec<Consumer<DropSlot>>),
     Finish(Sender<AgentStatus>),
     Status(Sender<AgentStatus>),
+    Talkers(usize, Sender<Talkers>),
     Shutdown,
 }
 
@@ -243,6 +245,18 @@ impl AgentThread {
         self.ask_status()?.wait(ANSWER).ok_or(AgentGone)
     }
 
+    /// The `most` greatest flows by what samples say of them, from the first time somebody asks on.
+    ///
+    /// # Errors
+    /// When the thread is gone or does not answer.
+    pub fn talkers(&self, most: usize) -> Result<Talkers, AgentGone> {
+        let (answer, wait) = channel();
+        self.commands
+            .send(Command::Talkers(most, answer))
+            .map_err(|_| AgentGone)?;
+        wait.recv_timeout(ANSWER).map_err(|_| AgentGone)
+    }
+
     /// Asks for the state and does not wait for the answer.
     ///
     /// # Errors
@@ -356,6 +370,9 @@ impl Loop {
             Command::Status(answer) => {
                 // Whoever asked may have stopped waiting.
                 let _ = answer.send(self.agent.status(now));
+            }
+            Command::Talkers(most, answer) => {
+                let _ = answer.send(self.agent.talkers(now, most));
             }
             Command::Finish(answer) => {
                 self.agent.finish(now);

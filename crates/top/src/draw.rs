@@ -10,7 +10,7 @@ use crate::table::{Cell, Tab};
 use crate::view::View;
 
 const HELP: &str = "\
- tab, 1-4   another table          s, S   sort by the next, the previous column
+ tab, 1-5   another table          s, S   sort by the next, the previous column
  p, space   pause and go on        r      turn the order round
  /          filter (enter keeps    up, down, page up, page down, home
             it, escape drops it)          move in a long table

@@ -1,8 +1,8 @@
 //! A running router in the terminal: `parshall top`.
 //!
-//! Reads what `show interface`, `show runtime`, `show errors` and `show threads` tell as JSON over the command socket, so
-//! it works wherever `parshall ctl` does, through ssh too. Two looks make a rate ([`sample`]); what is shown of them is a
-//! table ([`table`]), chosen, sorted and filtered by keys ([`view`]), drawn in a terminal or printed.
+//! Reads what `show interface`, `show runtime`, `show errors`, `show threads` and `show sflow flows` tell as JSON over the
+//! command socket, so it works wherever `parshall ctl` does, through ssh too. Two looks make a rate ([`sample`]); what is
+//! shown of them is a table ([`table`]), chosen, sorted and filtered by keys ([`view`]), drawn in a terminal or printed.
 
 mod draw;
 mod sample;

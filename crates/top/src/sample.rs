@@ -7,6 +7,9 @@ use parshall_cli::Connection;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+/// The question for the greatest flows.
+const FLOWS: &str = "show sflow flows max 1000";
+
 /// Counters of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -75,6 +78,58 @@ pub struct Thread {
     pub sleeps: u64,
 }
 
+/// A flow, as samples tell it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Flow {
+    pub interface: String,
+    pub direction: String,
+    pub source: String,
+    pub destination: String,
+    #[serde(rename = "protocol")]
+    pub number: u8,
+    pub source_port: u16,
+    pub destination_port: u16,
+    pub samples: u64,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Flow {
+    /// What tells it from others.
+    pub fn key(&self) -> (&str, &str, &str, &str, u8, u16, u16) {
+        let (at, way) = (self.interface.as_str(), self.direction.as_str());
+        let (from, to) = (self.source.as_str(), self.destination.as_str());
+        let ports = (self.source_port, self.destination_port);
+        (at, way, from, to, self.number, ports.0, ports.1)
+    }
+    /// The usual name of its protocol, or the number.
+    pub fn protocol(&self) -> String {
+        match self.number {
+            1 => "icmp".to_owned(),
+            6 => "tcp".to_owned(),
+            17 => "udp".to_owned(),
+            58 => "icmp6".to_owned(),
+            n => n.to_string(),
+        }
+    }
+    /// An address and its port, where there is one.
+    pub fn end(&self, address: &str, port: u16) -> String {
+        match port {
+            0 => address.to_owned(),
+            port if address.contains(':') => format!("[{address}]:{port}"),
+            port => format!("{address}:{port}"),
+        }
+    }
+}
+
+/// What `show sflow flows` tells.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Flows {
+    flows: Vec<Flow>,
+}
+
 /// One look.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
@@ -84,6 +139,7 @@ pub struct Sample {
     pub workers: Vec<Worker>,
     pub drops: Vec<Dropped>,
     pub threads: Vec<Thread>,
+    pub flows: Vec<Flow>,
 }
 
 impl Sample {
@@ -141,6 +197,7 @@ impl Source {
             workers: self.show("show runtime")?,
             drops: self.show("show errors")?,
             threads: self.show("show threads")?,
+            flows: self.show::<Flows>(FLOWS)?.flows,
         })
     }
 

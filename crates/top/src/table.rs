@@ -1,10 +1,11 @@
 //! What two looks come to: a table for each thing that is watched.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::sample::{Interface, Sample};
+use crate::sample::{Flow, Interface, Sample};
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +14,18 @@ pub enum Tab {
     Nodes,
     Drops,
     Workers,
+    Flows,
 }
 
 impl Tab {
     /// All of them, in order.
-    pub const ALL: [Tab; 4] = [Tab::Interfaces, Tab::Nodes, Tab::Drops, Tab::Workers];
+    pub const ALL: [Tab; 5] = [
+        Tab::Interfaces,
+        Tab::Nodes,
+        Tab::Drops,
+        Tab::Workers,
+        Tab::Flows,
+    ];
 
     /// Its name for machines.
     pub fn name(self) -> &'static str {
@@ -26,6 +34,7 @@ impl Tab {
             Tab::Nodes => "nodes",
             Tab::Drops => "drops",
             Tab::Workers => "workers",
+            Tab::Flows => "flows",
         }
     }
 
@@ -36,6 +45,7 @@ impl Tab {
             Tab::Nodes => "Nodes",
             Tab::Drops => "Drops",
             Tab::Workers => "Workers",
+            Tab::Flows => "Flows",
         }
     }
 
@@ -69,6 +79,16 @@ impl Tab {
                 "drops_ps",
                 "loops_ps",
                 "sleeps_ps",
+            ],
+            Tab::Flows => &[
+                "interface",
+                "dir",
+                "proto",
+                "source",
+                "destination",
+                "pps",
+                "bps",
+                "samples",
             ],
         }
     }
@@ -236,6 +256,7 @@ pub fn table(tab: Tab, older: Option<&Sample>, newer: &Sample) -> Table {
         Tab::Nodes => nodes(older, newer, seconds),
         Tab::Drops => drops(older, newer, seconds),
         Tab::Workers => workers(older, newer, seconds),
+        Tab::Flows => flows(older, newer, seconds),
     };
     Table {
         columns: tab.columns(),
@@ -330,4 +351,30 @@ fn workers(older: Option<&Sample>, newer: &Sample, seconds: f64) -> Vec<Vec<Cell
         ]
     };
     threads.zip(&newer.workers).map(row).collect()
+}
+
+/// Flows that had samples between the looks, by what those stand for.
+fn flows(older: Option<&Sample>, newer: &Sample, seconds: f64) -> Vec<Vec<Cell>> {
+    let before: HashMap<_, &Flow> = older
+        .iter()
+        .flat_map(|o| o.flows.iter().map(|f| (f.key(), f)))
+        .collect();
+    let row = |f: &Flow| {
+        let was = before.get(&f.key()).copied();
+        // A flow that is new was not there at the older look.
+        let old = |of: fn(&Flow) -> u64| older.map(|_| was.map_or(0, of));
+        let bits = |f: &Flow| f.bytes.saturating_mul(8);
+        let cells = vec![
+            Cell::text(&f.interface),
+            Cell::text(&f.direction),
+            Cell::text(f.protocol()),
+            Cell::text(f.end(&f.source, f.source_port)),
+            Cell::text(f.end(&f.destination, f.destination_port)),
+            rate(old(|f| f.packets), f.packets, seconds),
+            rate(old(bits), bits(f), seconds),
+            Cell::Number(f.samples as f64),
+        ];
+        was.is_none_or(|w| w.samples != f.samples).then_some(cells)
+    };
+    newer.flows.iter().filter_map(row).collect()
 }

@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 
 use crate::draw::draw;
-use crate::sample::{Counters, Dropped, Interface, Node, Sample, Thread, Worker};
+use crate::sample::{Counters, Dropped, Flow, Interface, Node, Sample, Thread, Worker};
 use crate::table::{Tab, short, table};
 use crate::view::View;
 
@@ -72,6 +72,28 @@ fn sample(at: f64, n: u64) -> Sample {
                 sleeps: 0,
             },
         ],
+        flows: vec![
+            flow("198.51.100.7", n / 100),
+            flow("198.51.100.8", n / 50),
+            // No sample of it between the looks.
+            flow("198.51.100.9", 10),
+        ],
+    }
+}
+
+/// A flow to this address with so many samples of one in 100.
+fn flow(destination: &str, samples: u64) -> Flow {
+    Flow {
+        interface: "tap0".into(),
+        direction: "rx".into(),
+        source: "192.0.2.1".into(),
+        destination: destination.into(),
+        number: 17,
+        source_port: 4711,
+        destination_port: 53,
+        samples,
+        packets: samples * 100,
+        bytes: samples * 10_000,
     }
 }
 
@@ -119,7 +141,7 @@ fn the_interfaces_cell_for_cell() {
     let (text, colored) = screen(&view(), 90, 8);
     assert_eq!(
         text,
-        "parshall 1.0\n 1 Interfaces  2 Nodes  3 Drops  4 Workers\n\
+        "parshall 1.0\n 1 Interfaces  2 Nodes  3 Drops  4 Workers  5 Flows\n\
          interface▼ state  rx_pps  rx_bps  tx_pps  tx_bps  drops_ps  drops\n\
          host-eth0  up      5.00M   4.00G   2.50M   2.00G     5.00k  10.0k\n\
          pg1        down        0       0       0       0         0      0\n\
@@ -154,7 +176,14 @@ fn keys_choose_sort_filter_pause_and_end() {
     );
     press(&mut v, "3");
     assert!(screen(&v, 100, 8).0.contains("no_route"));
-    press(&mut v, "\t\t");
+    press(&mut v, "5");
+    // The flow with the most bits first, and none that nothing was seen of.
+    let flows = v.table().rows;
+    assert_eq!((flows.len(), first(&v).as_str()), (2, "tap0"));
+    let cells: Vec<String> = flows[0].iter().map(|c| c.shown()).collect();
+    let want = ["udp", "192.0.2.1:4711", "198.51.100.8:53", "5.00M", "4.00G"];
+    assert_eq!(cells[2..7], want);
+    press(&mut v, "\t");
     assert_eq!(v.tab(), Tab::Interfaces);
     press(&mut v, "p");
     assert!(v.paused && screen(&v, 90, 8).0.contains("paused"));
@@ -170,7 +199,7 @@ fn keys_choose_sort_filter_pause_and_end() {
 #[test]
 fn every_size_can_be_drawn_and_long_tables_moved_in() {
     let mut v = view();
-    for tab in 0..4 {
+    for tab in 0..Tab::ALL.len() {
         v.tab = tab;
         for (w, h) in [(1, 1), (2, 3), (10, 4), (80, 24), (300, 100)] {
             screen(&v, w, h);
@@ -223,6 +252,7 @@ fn printed_tables_and_json() {
     assert_eq!(json["interfaces"][0]["rx_pps"], 1000.0);
     assert_eq!(json["drops"][0]["packets_ps"], 1.0);
     assert_eq!(json["workers"][0]["cpu"], "2");
+    assert_eq!(json["flows"][0]["pps"], 1000.0);
 }
 
 #[test]

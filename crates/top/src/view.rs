@@ -20,7 +20,7 @@ pub struct Order {
 pub struct View {
     pub tab: usize,
     /// By tab.
-    pub orders: [Order; 4],
+    pub orders: [Order; 5],
     pub paused: bool,
     pub filter: String,
     /// The filter is being typed.
@@ -46,8 +46,8 @@ impl View {
         };
         View {
             tab: 0,
-            // Interfaces and workers by name, nodes and drops by packets a second.
-            orders: [by(0), by(2), by(2), by(0)],
+            // Interfaces and workers by name, nodes and drops by packets a second, flows by bits.
+            orders: [by(0), by(2), by(2), by(0), by(6)],
             paused: false,
             filter: String::new(),
             typing: false,
@@ -107,7 +107,7 @@ impl View {
             _ if self.help => self.help = false,
             KeyCode::Tab => self.show((self.tab + 1) % Tab::ALL.len()),
             KeyCode::BackTab => self.show((self.tab + Tab::ALL.len() - 1) % Tab::ALL.len()),
-            KeyCode::Char(c @ '1'..='4') => self.show(c as usize - '1' as usize),
+            KeyCode::Char(c @ '1'..='5') => self.show(c as usize - '1' as usize),
             KeyCode::Char('s') => order.column = (order.column + 1) % columns,
             KeyCode::Char('S') => order.column = (order.column + columns - 1) % columns,
             KeyCode::Char('r') => order.reverse = !order.reverse,

@@ -29,10 +29,14 @@ mod set_interface;
 mod sflow;
 mod sflow_netlink;
 mod shell;
+mod show_adj;
 mod show_bridge;
 mod show_fib;
+mod show_graph;
 mod show_interface;
+mod show_mpls;
 mod system;
+mod talkers;
 mod trace;
 mod tunnel;
 mod vlan;
@@ -149,6 +153,9 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
     let families = [
         show_interface::COMMANDS,
         show_fib::COMMANDS,
+        show_mpls::COMMANDS,
+        show_adj::COMMANDS,
+        show_graph::COMMANDS,
         runtime::COMMANDS,
         placement::COMMANDS,
         set_interface::COMMANDS,
@@ -165,6 +172,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         acl::COMMANDS,
         tunnel::COMMANDS,
         sflow::COMMANDS,
+        talkers::COMMANDS,
         collectors::COMMANDS,
         records::COMMANDS,
         bgp::COMMANDS,

@@ -1,17 +1,17 @@
-//! `show ip fib`, `show ip6 fib`, `show mpls fib`, `show adj`: routes and what they come to.
+//! `show ip fib`, `show ip6 fib`, `show fib memory`: routes and what they come to.
 
 use std::fmt::Write;
 
 use parshall_command::{Args, CommandSpec, Prefix};
 use serde::Serialize;
 
+use super::show_adj::adjacency_text;
 use super::{Context, Handler, Output, command};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::path::{Leg, Link, Path, Target, Via};
 use crate::prefix::{Family, IpNet};
 use crate::rib::{PathList, Route, Source, Table};
 use crate::router::Router;
-use crate::text::hex;
 
 pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
     CommandSpec {
@@ -29,24 +29,15 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: |r, a, cx| fib(r, a, cx, Family::Ip6),
     },
     command(
-        "show mpls fib [<label:u32 0..=1048575>]",
-        "Show what happens to labels",
-        mpls,
-    ),
-    command(
         "show fib memory",
         "Show what routes take, by structure and by route",
         memory,
     ),
-    command(
-        "show adj",
-        "Show adjacencies: neighbours as routes use them",
-        adjacencies,
-    ),
 ];
 
+/// One way of a route.
 #[derive(Serialize)]
-struct ShownPath {
+pub(super) struct ShownPath {
     #[serde(skip_serializing_if = "Option::is_none")]
     next_hop: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,34 +192,12 @@ fn shown_leg(r: &Router, leg: &Leg, proto: &str) -> ShownPath {
     }
 }
 
-fn adjacency_text(r: &Router, if_index: u32, ip: std::net::IpAddr, link: Link) -> (String, bool) {
-    let key = crate::adjacency::AdjKey {
-        if_index,
-        next_hop: ip,
-        link,
-    };
-    let name = r.interfaces.name(if_index);
-    let found = r.forwarding.adjacencies.iter().find(|(k, ..)| **k == key);
-    let slab = &r.engine.shared.adjacencies;
-    let adj = found.and_then(|(_, index, _)| slab.get_control(index));
-    match adj {
-        Some(a) if a.is_complete() => (
-            format!(
-                "[@5]: {} via {ip} {name}: mtu:{} {}",
-                link.word(),
-                a.mtu(),
-                hex(a.header())
-            ),
-            true,
-        ),
-        _ => {
-            let word = if ip.is_ipv4() { "arp-ipv4" } else { "nd-ipv6" };
-            (format!("[@3]: {word}: via {ip} {name}"), false)
-        }
-    }
-}
-
-fn shown_list(r: &Router, list: &PathList, proto: &str) -> (Vec<ShownPath>, Vec<ShownPath>) {
+/// The paths of a list as they were asked for, and what they come to.
+pub(super) fn shown_list(
+    r: &Router,
+    list: &PathList,
+    proto: &str,
+) -> (Vec<ShownPath>, Vec<ShownPath>) {
     let paths = list.paths().iter().map(|p| shown_path(r, p)).collect();
     let legs = list.legs().iter().map(|l| shown_leg(r, l, proto)).collect();
     (paths, legs)
@@ -310,7 +279,8 @@ fn print_table(out: &mut String, t: &ShownTable) {
     }
 }
 
-fn print_forwarding(out: &mut String, legs: &[ShownPath], proto: &str, index: u32) {
+/// A load balance and its buckets, as VPP prints them.
+pub(super) fn print_forwarding(out: &mut String, legs: &[ShownPath], proto: &str, index: u32) {
     let _ = writeln!(
         out,
         "  unicast-{proto}-chain\n  [@0]: dpo-load-balance: [proto:{proto} index:{index} buckets:{}]",
@@ -369,49 +339,6 @@ fn summary(r: &Router, cx: &Context, family: Family, only: Option<u32>) -> Resul
             for (len, n) in &t.by_length {
                 let _ = writeln!(out, "{len:>20}{n:>16}");
             }
-        }
-        out
-    })
-}
-
-#[derive(Serialize)]
-struct ShownLabel {
-    label: u32,
-    eos: bool,
-    paths: Vec<ShownPath>,
-    forwarding: Vec<ShownPath>,
-    #[serde(skip)]
-    index: u32,
-}
-
-fn mpls(r: &mut Router, args: &Args, cx: &Context) -> Result<Output> {
-    if !r.mpls_table {
-        return Err(Error::NoTable {
-            family: "mpls",
-            id: 0,
-        });
-    }
-    let only = args.get::<u32>("label");
-    let mut rows = Vec::new();
-    for (label, eos, id) in r.rib.labels() {
-        let Some(list) = r.rib.list(id).filter(|_| only.is_none_or(|o| o == label)) else {
-            continue;
-        };
-        let (paths, forwarding) = shown_list(r, list, "mpls");
-        rows.push(ShownLabel {
-            label,
-            eos,
-            paths,
-            forwarding,
-            index: list.made().dpo.index(),
-        });
-    }
-    cx.show(&rows, |rows| {
-        let mut out = format!("MPLS-VRF:0, fib_index:0 locks:[{}]\n", rows.len());
-        for l in rows {
-            let word = if l.eos { "eos" } else { "neos" };
-            let _ = writeln!(out, "{}:{word}/21", l.label);
-            print_forwarding(&mut out, &l.forwarding, "mpls", l.index);
         }
         out
     })
@@ -510,45 +437,5 @@ fn memory(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
             m.routes.ip4, m.routes.ip6
         );
         out
-    })
-}
-
-#[derive(Serialize)]
-struct ShownAdjacency {
-    index: u32,
-    interface: String,
-    next_hop: String,
-    link: &'static str,
-    users: u32,
-    complete: bool,
-    #[serde(skip)]
-    text: String,
-}
-
-fn adjacencies(r: &mut Router, _: &Args, cx: &Context) -> Result<Output> {
-    let row = |(key, index, users): (&crate::adjacency::AdjKey, u32, u32)| {
-        let (text, complete) = adjacency_text(r, key.if_index, key.next_hop, key.link);
-        ShownAdjacency {
-            index,
-            interface: r.interfaces.name(key.if_index),
-            next_hop: key.next_hop.to_string(),
-            link: key.link.word(),
-            users,
-            complete,
-            text,
-        }
-    };
-    let mut rows: Vec<_> = r.forwarding.adjacencies.iter().map(row).collect();
-    rows.sort_by_key(|a| a.index);
-    cx.show(&rows, |rows| {
-        rows.iter()
-            .map(|a| {
-                format!(
-                    "[@{}] {}\n",
-                    a.index,
-                    a.text.split_once("]: ").map_or("", |t| t.1)
-                )
-            })
-            .collect()
     })
 }

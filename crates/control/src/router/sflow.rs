@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parshall_agent::discover::Discovery;
-use parshall_agent::{AgentConfig, AgentStatus, AgentThread, StatusAnswer};
+use parshall_agent::{AgentConfig, AgentStatus, AgentThread, StatusAnswer, Talkers};
 
 use super::Router;
 use super::sampling::read_numbers;
@@ -80,6 +80,10 @@ impl SflowState {
     /// What the agent says of itself, if there is one.
     pub fn status(&self) -> Option<AgentStatus> {
         self.agent.as_ref()?.status().ok()
+    }
+    /// The `most` greatest flows of the samples the agent has had since somebody began to ask; `None` without an agent.
+    pub fn talkers(&self, most: usize) -> Option<Talkers> {
+        self.agent.as_ref()?.talkers(most).ok()
     }
     /// What the agent says of itself, without waiting for it here.
     pub fn status_later(&self) -> Option<StatusAnswer> {

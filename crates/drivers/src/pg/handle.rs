@@ -80,6 +80,8 @@ struct Entry {
     stats: Arc<StreamStats>,
     /// Number of the last start; it still runs while `stats.finished` is below.
     epoch: u64,
+    /// That start was told to stop, which the worker may not have heard yet.
+    stopped: bool,
 }
 
 pub(super) struct Control {
@@ -341,6 +343,7 @@ impl Control {
             info,
             stats,
             epoch: 0,
+            stopped: false,
         });
         replaced.map_or(Ok(()), |at| self.remove(at))
     }
@@ -368,7 +371,7 @@ impl Control {
             None => 0..self.streams.len(),
         };
         for entry in &mut self.streams[chosen] {
-            if entry.enabled() == on {
+            if (entry.enabled() && !entry.stopped) == on {
                 continue;
             }
             let Some(link) = self.rx.get_mut(entry.info.spec.worker) else {
@@ -382,6 +385,7 @@ impl Control {
             };
             link.send(message)?;
             entry.epoch = epoch;
+            entry.stopped = !on;
         }
         Ok(())
     }

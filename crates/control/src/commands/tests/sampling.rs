@@ -289,6 +289,29 @@ fn send(r: &mut Router, name: &str, packets: u32) {
     });
 }
 
+#[test]
+fn the_greatest_flows_are_told_while_somebody_asks() {
+    let mut r = forwarding();
+    let told = run(&mut r, "show sflow flows");
+    assert!(told.starts_with("Nothing is sampled"), "{told}");
+    run(&mut r, "sflow enable pg0 sampling-rate 1");
+    send(&mut r, "before", 100);
+    let told = data(&mut r, "show sflow flows");
+    assert_eq!(told["flows"].as_array().map(Vec::len), Some(0));
+    send(&mut r, "after", 100);
+    until(&mut r, "samples", |r| {
+        let flows = data(r, "show sflow flows")["flows"].clone();
+        let sum = |of: &str| -> u64 {
+            let each = flows.as_array().into_iter().flatten();
+            each.filter_map(|f| f[of].as_u64()).sum()
+        };
+        sum("packets") == 100 && sum("bytes") == 6400
+    });
+    let told = run(&mut r, "show sflow flows max 1");
+    assert_eq!(told.lines().count(), 2, "{told}");
+    assert!(told.contains("pg0") && told.contains("udp"), "{told}");
+}
+
 fn way(r: &mut Router, name: &str, direction: &str) -> (u64, u64) {
     let w = shown(r, name)[direction].clone();
     assert_eq!(w["drops"], 0);
