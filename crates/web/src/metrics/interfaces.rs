@@ -155,7 +155,10 @@ pub(super) const METRICS: &[Metric] = &[
 ];
 
 /// A value of each interface that has one.
-pub(super) fn per_interface(s: &Snapshot, value: impl Fn(&Interface) -> Option<f64>) -> Vec<Sample> {
+pub(super) fn per_interface(
+    s: &Snapshot,
+    value: impl Fn(&Interface) -> Option<f64>,
+) -> Vec<Sample> {
     let all = s.interfaces.iter();
     all.filter_map(|i| Some((vec![i.name.clone()], value(i)?)))
         .collect()
