@@ -66,9 +66,12 @@ fn access_list(shared: &Shared) {
         lists: Arc::new(Compiled::new(&[list], true)),
         unmatched: Arc::new(Hits::new(WORKERS, 1)),
     };
-    let mut tables = AclTables::default();
-    tables.input = vec![None; SOURCE as usize + 1];
-    tables.input[SOURCE as usize] = Some(entry);
+    let mut input = vec![None; SOURCE as usize + 1];
+    input[SOURCE as usize] = Some(entry);
+    let tables = AclTables {
+        input,
+        ..AclTables::default()
+    };
     shared.acls.publish(&shared.domain, tables);
 }
 

@@ -33,6 +33,10 @@ const PERIOD: u64 = 10_000_000;
 /// Of its time the control thread spends one part in so many on copying.
 const SHARE: u64 = 100;
 
+/// Counters by route and neighbour. Clients look for the names; a route has none, since one for each load balance would cost every
+/// packet a cache line that is written, in each worker.
+const UNCOUNTED: [&str; 3] = ["/net/route/to", "/net/route/via", "/net/adjacency"];
+
 /// Smallest and largest size of the segment in bytes.
 pub const SIZE_RANGE: (usize, usize) = (1 << 20, 4 << 30);
 
@@ -65,6 +69,9 @@ impl Statistics {
     fn new(bytes: usize, from: &Sources<'_>, now: u64) -> io::Result<Statistics> {
         let mut segment = Segment::new(bytes)?;
         let made = segment.change(|c| {
+            for name in UNCOUNTED {
+                c.counters(name, (true, from.workers.len() + 1), 0)?;
+            }
             Ok::<_, Full>((
                 System::new(c, from, now)?,
                 IfRows::new(c, from)?,

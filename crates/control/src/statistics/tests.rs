@@ -97,6 +97,11 @@ fn a_reader_sees_interfaces_drops_and_nodes() {
     ] {
         assert!(all.contains_key(name), "{name}");
     }
+    for name in ["/net/route/to", "/net/route/via", "/net/adjacency"] {
+        let (kind, value) = all[name];
+        let rows = rows(&bytes, value);
+        assert!(kind == 3 && rows.len() == 3 && rows.iter().all(Vec::is_empty));
+    }
     assert!(!all.keys().any(|n| n.is_empty() || n.starts_with("/err/")));
     drop_some(&mut r, 7);
     r.show_statistics();
