@@ -1,5 +1,6 @@
 //! Metrics of tables and memory.
 
+use super::workers::{WORKER, per_worker};
 use super::{Metric, metric, one};
 use crate::expose::Kind::Gauge;
 

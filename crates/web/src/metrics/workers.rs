@@ -6,7 +6,8 @@ use super::{Metric, metric};
 use crate::expose::Kind::{Counter, Gauge};
 use crate::expose::Sample;
 
-const WORKER: &[&str] = &["worker"];
+/// Labels of a metric by worker.
+pub(super) const WORKER: &[&str] = &["worker"];
 const NODE: &[&str] = &["worker", "node"];
 
 /// The list of them.
@@ -142,7 +143,8 @@ pub(super) const METRICS: &[Metric] = &[
     ),
 ];
 
-fn per_worker(s: &Snapshot, value: fn(&Worker) -> u64) -> Vec<Sample> {
+/// A value of each worker.
+pub(super) fn per_worker(s: &Snapshot, value: fn(&Worker) -> u64) -> Vec<Sample> {
     let all = s.workers.iter();
     all.map(|w| (vec![w.worker.to_string()], value(w) as f64))
         .collect()
