@@ -319,6 +319,7 @@ pub fn engine_config(settings: &EngineSettings) -> EngineConfig {
         interfaces: settings.interfaces,
         seed: settings.seed.unwrap_or_else(clock_seed),
         ifindex_file: settings.ifindex_file.clone(),
+        silent_unreachable: false,
         tables: TableLimits {
             macs: settings.stations as u32,
             ..TableLimits::default()

@@ -295,10 +295,9 @@ fn the_greatest_flows_are_told_while_somebody_asks() {
     let told = run(&mut r, "show sflow flows");
     assert!(told.starts_with("Nothing is sampled"), "{told}");
     run(&mut r, "sflow enable pg0 sampling-rate 1");
-    send(&mut r, "before", 100);
     let told = data(&mut r, "show sflow flows");
     assert_eq!(told["flows"].as_array().map(Vec::len), Some(0));
-    send(&mut r, "after", 100);
+    send(&mut r, "flows", 100);
     until(&mut r, "samples", |r| {
         let flows = data(r, "show sflow flows")["flows"].clone();
         let sum = |of: &str| -> u64 {
