@@ -3,23 +3,18 @@
 //! dropped. No thread here ever touches the router's state: requests go to its owner over a channel.
 
 use crate::protocol::{MAX_LINE, WireReply, WireRequest};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::{Uid, User};
 use parshall_command::{Asking, Reply, Request, Waker};
-use parshall_linux::{SocketError, SocketFile};
-use std::collections::HashMap;
+use parshall_linux::{Service, SocketError, SocketServer, SocketServerConfig};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::Shutdown;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How the server listens and what it bears.
 #[derive(Clone, Debug)]
@@ -62,32 +57,16 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// What all threads of the server share.
 struct Shared {
-    config: ServerConfig,
     protocol: Protocol,
     requests: Sender<Request>,
     waker: Waker,
     stop: AtomicBool,
-    clients: Mutex<HashMap<u64, Client>>,
-}
-
-struct Client {
-    stream: UnixStream,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Shared {
-    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Client>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The running server. Dropping it stops it and removes the socket.
 pub struct CliServer {
     shared: Arc<Shared>,
-    acceptor: Option<JoinHandle<()>>,
-    /// Its closing wakes the acceptor.
-    wake: Option<UnixStream>,
-    socket: Option<SocketFile>,
+    server: SocketServer,
 }
 
 impl CliServer {
@@ -115,34 +94,21 @@ impl CliServer {
         requests: Sender<Request>,
         waker: Waker,
     ) -> Result<CliServer, SocketError> {
-        let socket = SocketFile::bind(&config.path, config.group.as_deref())?;
-        let system = |error| SocketError::Io {
-            path: config.path.clone(),
-            what: "cannot serve",
-            error,
-        };
-        let listener = socket.listener.try_clone().map_err(system)?;
-        listener.set_nonblocking(true).map_err(system)?;
-        let (wake, woken) = UnixStream::pair().map_err(system)?;
         let shared = Arc::new(Shared {
-            config: config.clone(),
             protocol,
             requests,
             waker,
             stop: AtomicBool::new(false),
-            clients: Mutex::default(),
         });
-        let theirs = shared.clone();
-        let acceptor = Builder::new()
-            .name("parshall-cli".into())
-            .spawn(move || accept_loop(&theirs, &listener, &woken))
-            .map_err(system)?;
-        Ok(CliServer {
-            shared,
-            acceptor: Some(acceptor),
-            wake: Some(wake),
-            socket: Some(socket),
-        })
+        let config = SocketServerConfig {
+            path: config.path,
+            group: config.group,
+            thread_name: "parshall-cli",
+            max_clients: config.max_clients,
+            write_timeout: config.write_timeout,
+        };
+        let server = SocketServer::start(config, shared.clone())?;
+        Ok(CliServer { shared, server })
     }
 
     /// Where requests go, for a second socket.
@@ -152,41 +118,14 @@ impl CliServer {
 
     /// How many clients are connected.
     pub fn clients(&self) -> usize {
-        self.shared.clients().len()
+        self.server.clients()
     }
 
     /// Stops: no new clients, replies already given are still written (for up to a second), requests
     /// not yet answered fail, the socket is removed. The owner of the state may call this itself.
     pub fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.socket = None;
-        self.wake = None;
-        if let Some(acceptor) = self.acceptor.take() {
-            // A panic there has been printed already; stopping goes on.
-            let _ = acceptor.join();
-        }
-        let threads: Vec<JoinHandle<()>> = self
-            .shared
-            .clients()
-            .values_mut()
-            .filter_map(|c| c.thread.take())
-            .collect();
-        self.hang_up(Shutdown::Read);
-        let deadline = Instant::now() + STOP_GRACE;
-        while threads.iter().any(|t| !t.is_finished()) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        self.hang_up(Shutdown::Both);
-        for thread in threads {
-            let _ = thread.join();
-        }
-    }
-
-    fn hang_up(&self, how: Shutdown) {
-        for client in self.shared.clients().values() {
-            // Fails only if the client is gone, which is what is wanted.
-            let _ = client.stream.shutdown(how);
-        }
+        self.server.finish(STOP_GRACE);
     }
 }
 
@@ -196,76 +135,23 @@ impl Drop for CliServer {
     }
 }
 
-fn accept_loop(
-    shared: &Arc<Shared>,
-    listener: &std::os::unix::net::UnixListener,
-    woken: &UnixStream,
-) {
-    let mut next_id = 0u64;
-    while !shared.stop.load(Ordering::Acquire) {
-        let mut fds = [
-            PollFd::new(listener.as_fd(), PollFlags::POLLIN),
-            PollFd::new(woken.as_fd(), PollFlags::POLLIN),
-        ];
-        if poll(&mut fds, PollTimeout::NONE).is_err() {
-            continue;
-        }
-        match listener.accept() {
-            Ok((stream, _)) => {
-                next_id += 1;
-                admit(shared, stream, next_id);
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) => {}
-            // Out of descriptors, say: do not turn at full speed until some are free.
-            Err(_) => std::thread::sleep(STOP_POLL),
-        }
-    }
-}
-
-/// Starts a thread for a client, or tells it why not.
-fn admit(shared: &Arc<Shared>, stream: UnixStream, id: u64) {
-    let limit = shared.config.max_clients;
-    let set_up = || -> io::Result<UnixStream> {
-        stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(shared.config.write_timeout))?;
-        stream.try_clone()
-    };
-    let Ok(handle) = set_up() else { return };
-    let mut clients = shared.clients();
-    if clients.len() >= limit {
-        drop(clients);
-        // The reply fits the socket's buffer, so this does not wait; if it fails the client is gone.
-        let why = format!("all {limit} connections are taken");
-        let _ = match shared.protocol {
-            Protocol::Json => send(&stream, None, Reply::Error(why)),
-            Protocol::Vppctl => (&stream).write_all(format!("{why}\r\n").as_bytes()),
-        };
-        return;
-    }
-    let theirs = shared.clone();
-    let thread = Builder::new().name("parshall-cli".into()).spawn(move || {
+impl Service for Shared {
+    fn serve(&self, stream: &UnixStream, _: u64) {
         // Why a client went away is its own affair.
-        let _ = match theirs.protocol {
-            Protocol::Json => serve_client(&theirs, &stream),
-            Protocol::Vppctl => crate::vppctl::serve(&stream, &|kind, line| {
-                ask(&theirs, Request::new(kind, line))
-            }),
+        let _ = match self.protocol {
+            Protocol::Json => serve_client(self, stream),
+            Protocol::Vppctl => {
+                crate::vppctl::serve(stream, &|kind, line| ask(self, Request::new(kind, line)))
+            }
         };
-        theirs.clients().remove(&id);
-    });
-    // The lock is held until the client is entered, so the thread cannot leave before that.
-    if let Ok(thread) = thread {
-        clients.insert(
-            id,
-            Client {
-                stream: handle,
-                thread: Some(thread),
-            },
-        );
+    }
+
+    fn turn_away(&self, mut stream: &UnixStream, why: &str) {
+        // The reply fits the socket's buffer, so this does not wait; if it fails the client is gone.
+        let _ = match self.protocol {
+            Protocol::Json => send(stream, None, Reply::Error(why.to_owned())),
+            Protocol::Vppctl => stream.write_all(format!("{why}\r\n").as_bytes()),
+        };
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::connection::Connection;
 use crate::testing::Router;
 use serde_json::{Value, json};
+use std::net::Shutdown;
 
 /// Writes `lines` raw and reads one reply for each.
 fn raw(router: &Router, lines: &[&str]) -> Vec<Value> {

@@ -8,7 +8,7 @@
 //!   a netlink socket made inside that namespace, so the caller's thread never changes its own.
 //!
 //! Beside them: [`genl`] (generic netlink and multicast groups), [`caps`] (what privilege is missing and how to grant it), [`affinity`], [`clock`],
-//! [`priority`], [`udp`] and [`udp_send`] (datagrams by the batch), [`SocketFile`] (a listening Unix socket) and [`userns`] (the way in for those who are not root). Every failure is an [`Error`] that says
+//! [`priority`], [`udp`] and [`udp_send`] (datagrams by the batch), [`SocketFile`] (a listening Unix socket), [`SocketServer`] (its clients) and [`userns`] (the way in for those who are not root). Every failure is an [`Error`] that says
 //! what was tried, on what, the kernel's reason, and what would help.
 //!
 //! Knows nothing of packets, buffers or drivers. Follows rtnetlink(7), netlink(7), namespaces(7),
@@ -32,6 +32,7 @@ pub mod priority;
 pub mod probe;
 mod route;
 mod socket_file;
+mod socket_server;
 mod statistics;
 mod sysctl;
 mod tie;
@@ -47,6 +48,7 @@ pub use netns::{NetNs, NsId, ScopedNetNs};
 pub use prefix::IpPrefix;
 pub use route::Route;
 pub use socket_file::{SocketError, SocketFile, SocketKind};
+pub use socket_server::{Service, SocketServer, SocketServerConfig};
 pub use statistics::LinkErrors;
 pub use tie::{Tie, tie_to_device};
 

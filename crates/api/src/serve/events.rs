@@ -160,10 +160,10 @@ pub(super) fn watch(shared: &Shared) {
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::sleep(PERIOD);
         let wanted = |of: fn(&Mailbox) -> &AtomicUsize| {
-            let clients = shared.clients();
-            clients
+            let mailboxes = shared.mailboxes();
+            mailboxes
                 .values()
-                .any(|c| of(&c.mailbox).load(Ordering::Acquire) != 0)
+                .any(|m| of(m).load(Ordering::Acquire) != 0)
         };
         if !wanted(|m| &m.interfaces) {
             before.interfaces = None;
@@ -183,11 +183,10 @@ fn watch_interfaces(shared: &Shared, before: &mut Before) -> Option<()> {
     let now = shared.asker.ask(|r| look(r))?;
     if let Some(was) = &before.interfaces {
         let events = changes(was, &now);
-        let clients = shared.clients();
         let wanting = |m: &Mailbox| m.interfaces.load(Ordering::Acquire) != 0;
-        for client in clients.values().filter(|c| wanting(&c.mailbox)) {
+        for mailbox in shared.mailboxes().values().filter(|m| wanting(m)) {
             if !events.is_empty() {
-                client.mailbox.put(events.clone());
+                mailbox.put(events.clone());
             }
         }
     }
@@ -214,10 +213,10 @@ fn watch_macs(shared: &Shared, before: &mut Before) -> Option<()> {
     if news.is_empty() {
         return Some(());
     }
-    for client in shared.clients().values() {
-        match client.mailbox.macs.load(Ordering::Acquire) {
+    for mailbox in shared.mailboxes().values() {
+        match mailbox.macs.load(Ordering::Acquire) {
             0 => {}
-            most => client.mailbox.put(told(&news, most)),
+            most => mailbox.put(told(&news, most)),
         }
     }
     Some(())

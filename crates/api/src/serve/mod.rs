@@ -6,19 +6,16 @@
 mod client;
 mod events;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use parshall_control::Asker;
-use parshall_linux::{SocketError, SocketFile};
 use std::collections::HashMap;
-use std::io;
-use std::net::Shutdown;
-use std::os::fd::AsFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
+
+use parshall_control::Asker;
+use parshall_linux::{Service, SocketError, SocketServer, SocketServerConfig};
 
 use crate::handlers;
 use crate::limiter::Limiter;
@@ -64,20 +61,18 @@ struct Shared {
     /// The API JSON of all modules as an encoded reply, but for its context.
     json: OnceLock<String>,
     stop: AtomicBool,
-    clients: Mutex<HashMap<u32, Client>>,
+    /// Where clients are told events.
+    mailboxes: Mutex<HashMap<u32, Arc<Mailbox>>>,
     limiter: Limiter,
     /// Milliseconds between two looks at what bridge domains learned.
     scan_delay: AtomicU32,
 }
 
-struct Client {
-    stream: UnixStream,
-    mailbox: Arc<Mailbox>,
-}
-
 impl Shared {
-    fn clients(&self) -> MutexGuard<'_, HashMap<u32, Client>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    fn mailboxes(&self) -> MutexGuard<'_, HashMap<u32, Arc<Mailbox>>> {
+        self.mailboxes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs what somebody else did wrong, at a pace that can be read.
@@ -92,13 +87,40 @@ impl Shared {
     }
 }
 
+impl Service for Shared {
+    fn serve(&self, stream: &UnixStream, number: u64) {
+        let mailbox = match Mailbox::new() {
+            Ok(mailbox) => Arc::new(mailbox),
+            Err(e) => return self.turn_away(stream, &e.to_string()),
+        };
+        // Never 0, and recognizably none of an interface.
+        let index = (number & 0x7FFF_FFFF) as u32 | 0x8000_0000;
+        self.mailboxes().insert(index, mailbox.clone());
+        let _entry = Entry(self, index);
+        let mut session = client::Session::new(self, stream, index, &mailbox);
+        if let Err(why) = session.run() {
+            self.complain(format_args!("client {}: {why}", session.name()));
+        }
+    }
+
+    fn turn_away(&self, _: &UnixStream, why: &str) {
+        self.complain(format_args!("a client cannot be served: {why}"));
+    }
+}
+
+/// Takes a client's mailbox off the list, however its thread ends.
+struct Entry<'s>(&'s Shared, u32);
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.0.mailboxes().remove(&self.1);
+    }
+}
+
 /// The running server. Dropping it stops it and removes the socket.
 pub struct ApiServer {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-    /// Its closing wakes the acceptor.
-    wake: Option<UnixStream>,
-    socket: Option<SocketFile>,
+    server: SocketServer,
 }
 
 impl ApiServer {
@@ -107,62 +129,46 @@ impl ApiServer {
     /// # Errors
     /// Why the socket cannot be opened.
     pub fn start(config: ApiConfig, asker: Asker) -> Result<ApiServer, SocketError> {
-        let socket = SocketFile::bind(&config.path, config.group.as_deref())?;
-        let system = |error| SocketError::Io {
-            path: config.path.clone(),
-            what: "cannot serve it",
-            error,
-        };
-        let listener = socket.listener.try_clone().map_err(system)?;
-        listener.set_nonblocking(true).map_err(system)?;
-        let (wake, woken) = UnixStream::pair().map_err(system)?;
         let shared = Arc::new(Shared {
             config: config.clone(),
             asker,
             registry: handlers::all(),
             json: OnceLock::new(),
             stop: AtomicBool::new(false),
-            clients: Mutex::default(),
+            mailboxes: Mutex::default(),
             limiter: Limiter::default(),
             scan_delay: AtomicU32::new(events::SCAN_DELAY),
         });
+        let listening = SocketServerConfig {
+            path: config.path.clone(),
+            group: config.group,
+            thread_name: "parshall-api",
+            max_clients: config.max_clients,
+            write_timeout: config.write_timeout,
+        };
+        let server = SocketServer::start(listening, shared.clone())?;
         let theirs = shared.clone();
-        let acceptor = Builder::new()
-            .name("parshall-api".into())
-            .spawn(move || accept_loop(&theirs, &listener, &woken))
-            .map_err(system)?;
-        let theirs = shared.clone();
-        let watcher = Builder::new()
+        // Ends by itself: it may wait for a router that has ended, so it is not waited for.
+        Builder::new()
             .name("parshall-apiev".into())
             .spawn(move || events::watch(&theirs))
-            .map_err(system)?;
-        Ok(ApiServer {
-            shared,
-            threads: vec![acceptor, watcher],
-            wake: Some(wake),
-            socket: Some(socket),
-        })
+            .map_err(|error| SocketError::Io {
+                path: config.path,
+                what: "cannot serve",
+                error,
+            })?;
+        Ok(ApiServer { shared, server })
     }
 
     /// How many clients are connected.
     pub fn clients(&self) -> usize {
-        self.shared.clients().len()
+        self.server.clients()
     }
 
     /// Stops: no new clients, those there are hung up, the socket is removed. Requests that wait for the router end with it.
     pub fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.socket = None;
-        self.wake = None;
-        for client in self.shared.clients().values() {
-            // Fails only if the client is gone, which is what is wanted.
-            let _ = client.stream.shutdown(Shutdown::Both);
-        }
-        // The watcher may wait for a router that has ended: it is not waited for.
-        if let Some(acceptor) = self.threads.drain(..).next() {
-            // A panic there has been printed already; stopping goes on.
-            let _ = acceptor.join();
-        }
+        self.server.abandon();
     }
 }
 
@@ -170,66 +176,4 @@ impl Drop for ApiServer {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// How long to wait where the system refuses a client.
-const REFUSED: Duration = Duration::from_millis(100);
-
-fn accept_loop(shared: &Arc<Shared>, listener: &UnixListener, woken: &UnixStream) {
-    let mut next = 0u32;
-    while !shared.stop.load(Ordering::Acquire) {
-        let mut fds = [
-            PollFd::new(listener.as_fd(), PollFlags::POLLIN),
-            PollFd::new(woken.as_fd(), PollFlags::POLLIN),
-        ];
-        if poll(&mut fds, PollTimeout::NONE).is_err() {
-            continue;
-        }
-        match listener.accept() {
-            Ok((stream, _)) => {
-                next = next.wrapping_add(1);
-                // Never 0, and recognizably none of an interface.
-                let index = next | 0x8000_0000;
-                if let Err(e) = admit(shared, stream, index) {
-                    shared.complain(format_args!("a client cannot be served: {e}"));
-                }
-            }
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) => {}
-            // Out of descriptors, say: do not turn at full speed until some are free.
-            Err(_) => std::thread::sleep(REFUSED),
-        }
-    }
-}
-
-/// Starts a thread for a client.
-fn admit(shared: &Arc<Shared>, stream: UnixStream, index: u32) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(shared.config.write_timeout))?;
-    let mailbox = Arc::new(Mailbox::new()?);
-    let mut clients = shared.clients();
-    if clients.len() >= shared.config.max_clients {
-        return Err(io::Error::other(format!(
-            "all {} connections are taken",
-            shared.config.max_clients
-        )));
-    }
-    let handle = Client {
-        stream: stream.try_clone()?,
-        mailbox: mailbox.clone(),
-    };
-    let theirs = shared.clone();
-    // The lock is held until the client is entered, so the thread cannot leave before that.
-    Builder::new().name("parshall-api".into()).spawn(move || {
-        let mut session = client::Session::new(&theirs, &stream, index, &mailbox);
-        if let Err(why) = session.run() {
-            theirs.complain(format_args!("client {}: {why}", session.name()));
-        }
-        theirs.clients().remove(&index);
-    })?;
-    clients.insert(index, handle);
-    Ok(())
 }
