@@ -354,6 +354,50 @@ mod tests {
     }
 
     #[test]
+    fn what_leaves_a_bond_is_up_again_whatever_becomes_of_the_bond() {
+        let bond = "create bond id 0 mode xor load-balance l34";
+        let up = |name| format!("set interface state {name} up");
+        let (bond_up, member_up) = (up("BondEthernet0"), up("tap0"));
+        let old = [A, bond, "bond add BondEthernet0 tap0", &member_up, &bond_up];
+        assert_eq!(
+            steps(&old, &[A, bond, &member_up]),
+            [
+                "set interface state BondEthernet0 down",
+                "set interface state tap0 down",
+                "bond del tap0",
+                &member_up
+            ]
+        );
+    }
+
+    #[test]
+    fn a_port_moves_to_another_bridge_domain_by_itself() {
+        let (one, two) = ("create bridge-domain 1", "create bridge-domain 2");
+        let port = |n: u8| format!("set interface l2 bridge tap0 {n}");
+        assert_eq!(
+            steps(&[A, one, two, &port(1)], &[A, two, &port(2)]),
+            [port(2).as_str(), "create bridge-domain 1 del"]
+        );
+        // A setting changes without the domain being made anew.
+        assert_eq!(
+            steps(
+                &[A, one, &port(1)],
+                &[A, "create bridge-domain 1 learn 0", &port(1)]
+            ),
+            ["set bridge-domain learn 1 disable"]
+        );
+        // What makes way for the domain to go.
+        assert_eq!(
+            steps(&[A, one, &port(1)], &[]),
+            [
+                "set interface l3 tap0",
+                "create bridge-domain 1 del",
+                "delete tap tap0"
+            ]
+        );
+    }
+
+    #[test]
     fn the_order_of_paths_does_not_matter() {
         let a = "ip route add 10.9.0.0/16 via 10.0.0.2 tap0 weight 1 via 10.0.0.3 weight 2";
         let b = "ip route add 10.9.0.0/16 via 10.0.0.3 weight 2 via 10.0.0.2 tap0";

@@ -154,6 +154,8 @@ pub(super) fn settings(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
             format!("set interface state {name} down"),
         )
         .of(name)
+        // A bond leads its members up and down.
+        .on(format!("bond member {name}"))
     } else if let Some(at) = w.starts("set interface ip address") {
         address(w.get(at), w.get(at + 1), line)
     } else if let Some(at) = w.starts("set interface unnumbered") {

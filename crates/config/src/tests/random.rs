@@ -102,6 +102,9 @@ impl Random {
                 continue;
             }
             let i = self.interface(name, *kind);
+            if name.starts_with("pg") {
+                self.pgs.push((*name).into());
+            }
             all.insert((*name).into(), i.into());
         }
         all

@@ -55,7 +55,10 @@ impl Router {
                 "interface",
                 from.map_or_else(String::new, |i| self.interfaces.name(*i)),
             );
-            r.put("definition", s.text.as_str());
+            // Without the braces that it may have been given in.
+            let text = s.text.trim();
+            let inner = text.strip_prefix('{').and_then(|t| t.strip_suffix('}'));
+            r.put("definition", inner.unwrap_or(text).trim());
             if !s.enabled {
                 r.put("enabled", false);
             }
