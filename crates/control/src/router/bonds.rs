@@ -145,20 +145,39 @@ impl Router {
     }
 
     fn start_lacp(&mut self, index: u32, m: &Membership) {
-        let bond = self.interfaces.get(m.bond);
-        let Some(b) = bond.filter(|b| b.bond().is_some_and(|s| s.mode == BondMode::Lacp)) else {
-            return;
-        };
+        if let Some(own) = self.lacp_own(index, m) {
+            self.lacp.insert(index, Port::new(own));
+        }
+    }
+
+    /// What a member says of itself, if its bond is one of LACP.
+    fn lacp_own(&self, index: u32, m: &Membership) -> Option<LacpInfo> {
+        let bond = self.interfaces.get(m.bond)?;
+        bond.bond().filter(|s| s.mode == BondMode::Lacp)?;
         let bit = |on: bool, bit: u8| if on { bit } else { 0 };
-        let own = LacpInfo {
+        Some(LacpInfo {
             system_priority: PRIORITY,
-            system: b.mac,
-            key: b.instance as u16 + 1,
+            system: bond.mac,
+            key: bond.instance as u16 + 1,
             port_priority: PRIORITY,
             port: index as u16,
             state: bit(!m.passive, state::ACTIVITY) | bit(!m.long_timeout, state::TIMEOUT),
-        };
-        self.lacp.insert(index, Port::new(own));
+        })
+    }
+
+    /// Members of a bond speak for one system, or their partner keeps them apart: they start anew when the bond's address is
+    /// another, as it is once it has a first member.
+    fn restart_renamed(&mut self) {
+        let own = |index: u32| self.lacp_own(index, &self.interfaces.get(index)?.member?);
+        let renamed: Vec<_> = self
+            .lacp
+            .iter()
+            .filter_map(|(index, port)| Some((*index, own(*index)?, port.actor().system)))
+            .filter(|(_, own, was)| own.system != *was)
+            .collect();
+        for (index, own, _) in renamed {
+            self.lacp.insert(index, Port::new(own));
+        }
     }
 
     /// A LACPDU came in on a member.
@@ -174,6 +193,7 @@ impl Router {
         if self.lacp.is_empty() {
             return;
         }
+        self.restart_renamed();
         let now = self.now;
         for (index, port) in &mut self.lacp {
             let there = self.interfaces.get(*index).is_some_and(|i| i.up && i.link);
