@@ -71,6 +71,9 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
     ),
 ];
 
+/// Protocol of ICMPv6.
+const ICMP6: u8 = 58;
+
 /// What a line that sets a list says.
 #[derive(Debug, PartialEq)]
 struct Wanted {
@@ -108,6 +111,8 @@ impl Draft {
             )));
         }
         let ip6 = told.or_else(|| named.next().map(|p| p.0.is_ipv6()));
+        // ICMPv6 is of IPv6, whether that is said or not.
+        let ip6 = ip6.or_else(|| (self.proto == ICMP6).then_some(true));
         let any = Rule::any(action, ip6.unwrap_or(false));
         let rule = Rule {
             src: self.src.unwrap_or(any.src),
@@ -151,7 +156,7 @@ fn protocol(text: &str) -> Result<u8> {
         "tcp" => 6,
         "udp" => 17,
         "icmp" => 1,
-        "icmp6" => 58,
+        "icmp6" => ICMP6,
         "sctp" => 132,
         _ => small("proto", text)?,
     })
@@ -480,6 +485,7 @@ mod tests {
         assert_eq!(again, wanted, "what is shown can be said");
         let six = read("deny dst 2001:db8::/32").unwrap();
         assert!(six.rules[0].is_ip6());
+        assert!(read("permit proto icmp6").unwrap().rules[0].is_ip6());
     }
 
     #[test]
