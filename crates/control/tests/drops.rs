@@ -685,10 +685,44 @@ fn local() -> Vec<Case> {
         ),
         at(D::IcmpUnhandled, "ip4-icmp-input", ping(13).build()),
         at(
-            D::ReassemblyUnsupported,
-            "ip4-local",
+            D::FragmentMalformed,
+            "ip4-local-full-reassembly",
             to(own).fragment(0, true).build(),
         ),
+    ]
+}
+
+/// Fragments for the router.
+fn fragments() -> Vec<Case> {
+    use DropReason as D;
+    let node = "ip4-local-full-reassembly";
+    let piece = |ident| {
+        let udp = to_router(1).ipv4(HOST.into(), [10, 0, 1, 1].into());
+        let udp = udp.ident(ident).fragment(0, true);
+        udp.protocol(IpProtocol::UDP).payload_len(56).build()
+    };
+    let at = |reason| Case::frame(reason, node, Lab::new(), piece(1));
+    let mut discovery = solicitation(router6(1), 255, 0);
+    // An only fragment: its header goes in front of the message.
+    discovery[20] = 44;
+    discovery[19] += 8;
+    discovery.splice(54..54, [58, 0, 0, 0, 0, 0, 0, 1]);
+    vec![
+        at(D::FragmentOverlap).act(move |lab| {
+            lab.send(1, &piece(1));
+            lab.send(1, &piece(1));
+        }),
+        at(D::ReassemblyTimeout).act(move |lab| {
+            lab.send(1, &piece(1));
+            lab.wait(3 * SECOND);
+        }),
+        at(D::ReassemblyFull).act(move |lab| {
+            for ident in 1..=257 {
+                lab.now += 1;
+                lab.send(1, &piece(ident));
+            }
+        }),
+        Case::frame(D::NdFragmented, "ip6-local", Lab::new(), discovery),
     ]
 }
 
@@ -765,6 +799,7 @@ fn every_reason_is_brought_about_and_arrives_with_its_code() {
         ip6(),
         routes_and_neighbours(),
         local(),
+        fragments(),
         labels(),
         objects::bridges(),
         objects::access_lists(),

@@ -147,7 +147,11 @@ reasons! {
     LocalNoPort, "local_no_port", "no listener on this port", L3, 3;
     LocalBadChecksum, "local_bad_checksum", "ICMP checksum of a local packet wrong", L3, 336;
     IcmpUnhandled, "icmp_unhandled", "ICMP message without a use for us", L3, 325;
-    ReassemblyUnsupported, "reassembly_unsupported", "fragment for a local address", L3, 325;
+    FragmentMalformed, "fragment_malformed", "fragment for the router of an impossible length or place", L3, 275;
+    FragmentOverlap, "fragment_overlap", "fragment for the router overlaps another or came twice", L3, 333;
+    ReassemblyTimeout, "reassembly_timeout", "other fragments of its packet did not come in time", L3Exceptions, 257;
+    ReassemblyFull, "reassembly_full", "too many fragments for the router wait for others", Buffer, 259;
+    NdFragmented, "nd_fragmented", "neighbour discovery in fragments", L3, 358;
     // MPLS (RFC 3031, 3032, 3443).
     MplsNotEnabled, "mpls_not_enabled", "MPLS is not enabled on the interface", Tunnel, 325;
     MplsTooShort, "mpls_too_short", "label stack cut short", Tunnel, 311;

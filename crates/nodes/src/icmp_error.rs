@@ -78,6 +78,8 @@ asks! {
     prohibited4() = 5;
     /// IPv4: TTL expired on the way.
     time_exceeded4() = 6;
+    /// IPv4: not all fragments came in time.
+    reassembly_time_exceeded4() = 7;
     /// IPv6: no route.
     no_route6() = 10;
     /// IPv6: prohibited by configuration.
@@ -94,6 +96,8 @@ asks! {
     time_exceeded6() = 16;
     /// IPv6: the next header at this offset is not known here.
     unknown_next_header6(offset: u16) = 17;
+    /// IPv6: not all fragments came in time.
+    reassembly_time_exceeded6() = 18;
 }
 
 impl IcmpAsk {
@@ -108,6 +112,7 @@ impl IcmpAsk {
             },
             5 => Prohibited,
             6 => return Icmpv4ErrorKind::TimeExceeded(Icmpv4TimeExceeded::Ttl),
+            7 => return Icmpv4ErrorKind::TimeExceeded(Icmpv4TimeExceeded::Reassembly),
             _ => Host,
         };
         Icmpv4ErrorKind::Unreachable(unreachable)
@@ -122,6 +127,7 @@ impl IcmpAsk {
             14 => Port,
             15 => return Icmpv6ErrorKind::PacketTooBig { mtu: self.data },
             16 => return Icmpv6ErrorKind::TimeExceeded(Icmpv6TimeExceeded::HopLimit),
+            18 => return Icmpv6ErrorKind::TimeExceeded(Icmpv6TimeExceeded::Reassembly),
             17 => {
                 let problem = Icmpv6ParamProblem::NextHeader;
                 return Icmpv6ErrorKind::ParamProblem {

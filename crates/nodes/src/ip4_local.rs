@@ -1,9 +1,9 @@
 //! `ip4-local`: packets for the router itself (RFC 1122 section 3.2).
 //!
-//! ICMP goes on to be answered, what belongs to tunnels to `tunnel-input`. Nothing else is served in the dataplane: UDP gets Port Unreachable (which
+//! Fragments are put together first, ICMP goes on to be answered, what belongs to tunnels to `tunnel-input`. Nothing else is served in the dataplane: UDP gets Port Unreachable (which
 //! ends a traceroute), other protocols Protocol Unreachable, TCP and group traffic are dropped.
 //!
-//! Drop reasons: `local_no_port`, `local_no_protocol`, `reassembly_unsupported`, `ip4_multicast`.
+//! Drop reasons: `local_no_port`, `local_no_protocol`, `ip4_multicast`.
 
 use std::sync::Arc;
 
@@ -20,13 +20,19 @@ use crate::tunnel_input::claim;
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "ip4-local",
-    &["ip4-icmp-input", "ip4-icmp-error", "tunnel-input"],
+    &[
+        "ip4-icmp-input",
+        "ip4-icmp-error",
+        "tunnel-input",
+        "ip4-local-full-reassembly",
+    ],
 )
 .format(format_ip4);
 
 const ICMP_INPUT: u16 = 0;
 const ICMP_ERROR: u16 = 1;
 const TUNNEL_INPUT: u16 = 2;
+const REASSEMBLY: u16 = 3;
 
 /// The node.
 pub struct Ip4Local {
@@ -46,7 +52,8 @@ fn deliver(cx: &mut Ctx<'_>, i: usize, b: BufferIndex, tunnels: &Tunnels) {
         return cx.drop_packet(i, b, DropReason::Ip4Multicast);
     }
     if u16::from_be_bytes([h[6], h[7]]) & 0x3FFF != 0 {
-        return cx.drop_packet(i, b, DropReason::ReassemblyUnsupported);
+        cx.next[i] = REASSEMBLY;
+        return;
     }
     if claim(cx, b, tunnels, usize::from(h[0] & 15) * 4, h[9]) {
         cx.next[i] = TUNNEL_INPUT;

@@ -1,9 +1,9 @@
 //! `ip6-local`: packets for the router itself, by address or by group (RFC 4291 section 2.8).
 //!
-//! ICMPv6 goes on to be answered, what belongs to tunnels to `tunnel-input`. UDP gets Port Unreachable, unknown headers a Parameter Problem (RFC
+//! Fragments are put together first, ICMPv6 goes on to be answered, what belongs to tunnels to `tunnel-input`. UDP gets Port Unreachable, unknown headers a Parameter Problem (RFC
 //! 8200 section 4), TCP and other group traffic are dropped.
 //!
-//! Drop reasons: `local_no_port`, `local_no_protocol`, `reassembly_unsupported`, `ip6_multicast`,
+//! Drop reasons: `local_no_port`, `local_no_protocol`, `nd_fragmented`, `ip6_multicast`,
 //! `ip6_link_local`, `ip6_bad_length`.
 
 use std::net::Ipv6Addr;
@@ -15,6 +15,7 @@ use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
 use parshall_wire::{IpProtocol, Ipv6Packet};
 
 use crate::icmp_error::{IcmpAsk, ask};
+use crate::local_reassembly::is_discovery;
 use crate::state::{IfAddresses, Shared};
 use crate::trace::format_ip6;
 use crate::tunnel_input::claim;
@@ -22,13 +23,19 @@ use crate::tunnel_input::claim;
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "ip6-local",
-    &["ip6-icmp-input", "ip6-icmp-error", "tunnel-input"],
+    &[
+        "ip6-icmp-input",
+        "ip6-icmp-error",
+        "tunnel-input",
+        "ip6-local-full-reassembly",
+    ],
 )
 .format(format_ip6);
 
 const ICMP_INPUT: u16 = 0;
 const ICMP_ERROR: u16 = 1;
 const TUNNEL_INPUT: u16 = 2;
+const REASSEMBLY: u16 = 3;
 
 /// The node.
 pub struct Ip6Local {
@@ -59,7 +66,12 @@ impl Ip6Local {
             return cx.drop_packet(i, b, DropReason::Ip6BadLength);
         };
         if upper.is_fragment() {
-            return cx.drop_packet(i, b, DropReason::ReassemblyUnsupported);
+            cx.next[i] = REASSEMBLY;
+            return;
+        }
+        // An only fragment is whole, but neighbour discovery is not to come in one either.
+        if upper.fragment.is_some() && is_discovery(cx.pool.bytes(b)) {
+            return cx.drop_packet(i, b, DropReason::NdFragmented);
         }
         if upper.segments_left != 0 {
             // Source routes end here (RFC 5095 for the one kind that anybody sent).

@@ -37,6 +37,7 @@ mod l2_input;
 mod l2_learn;
 mod lanes;
 mod link;
+mod local_reassembly;
 mod mpls_disposition;
 mod mpls_imposition;
 mod mpls_input;
@@ -44,6 +45,7 @@ mod mpls_lookup;
 mod mpls_output;
 mod origin;
 mod parts;
+mod reassembly;
 mod rewrite;
 mod sflow;
 mod sflow_drop;
@@ -249,6 +251,14 @@ const NODES: &[(NodeSpec, Make)] = &[
     }),
     (ip6_local::SPEC, |b| {
         Box::new(ip6_local::Ip6Local::new(b.shared.clone()))
+    }),
+    (local_reassembly::SPEC4, |b| {
+        let shared = b.shared.clone();
+        Box::new(local_reassembly::LocalReassembly::new(shared, false))
+    }),
+    (local_reassembly::SPEC6, |b| {
+        let shared = b.shared.clone();
+        Box::new(local_reassembly::LocalReassembly::new(shared, true))
     }),
     (tunnel_input::SPEC, |b| {
         Box::new(tunnel_input::TunnelInput::new(b.shared.clone()))

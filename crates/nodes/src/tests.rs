@@ -21,6 +21,7 @@ mod mpls;
 mod mpls_push;
 mod ndisc;
 mod observe;
+mod reassembly;
 mod sflow;
 mod sflow_tx;
 mod tunnels;

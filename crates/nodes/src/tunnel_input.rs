@@ -123,8 +123,8 @@ fn look_at_gre(cx: &mut Ctx<'_>, b: BufferIndex, at: usize) -> Result<Found, Dro
     Ok(Found { encap, skip, next })
 }
 
-/// The table that an outer packet was routed by.
-fn table_of(cx: &Ctx<'_>, interfaces: &IfTable, b: BufferIndex, ip6: bool) -> u32 {
+/// The table that a packet for the router was routed by.
+pub fn table_of(cx: &Ctx<'_>, interfaces: &IfTable, b: BufferIndex, ip6: bool) -> u32 {
     let m = cx.pool.meta(b);
     match m.table {
         IF_NONE => {

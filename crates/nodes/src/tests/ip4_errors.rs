@@ -108,13 +108,6 @@ fn the_router_itself_answers_what_nobody_here_listens_to() {
         .tcp(1, 22, TcpFlags::SYN)
         .build();
     lab.expect_drop(1, &tcp, DropReason::LocalNoPort);
-    let piece = to_router(1)
-        .ipv4(host4(1), router4(1))
-        .fragment(0, true)
-        .udp(1, 2)
-        .payload_len(64)
-        .build();
-    lab.expect_drop(1, &piece, DropReason::ReassemblyUnsupported);
 }
 
 #[test]
