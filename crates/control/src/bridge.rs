@@ -3,7 +3,7 @@
 //! Pure bookkeeping, but for the table of stations, of which this holds the only writer.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use parshall_fib::{MAC_DOMAINS, MacEntry, MacKey, MacRecord, MacWriter};
 use parshall_nodes::{BridgePort, PortRole, bridge_flags};
@@ -29,12 +29,14 @@ pub struct BridgeConfig {
     pub flood: bool,
     /// Frames to unknown stations are flooded.
     pub uu_flood: bool,
-    /// ARP requests for known addresses are answered.
+    /// ARP requests and neighbour solicitations for known addresses are answered.
     pub arp_term: bool,
     /// ARP requests for known addresses are sent to their owner only.
     pub arp_ufwd: bool,
     /// Minutes after which a station that is not seen is forgotten; 0 = never.
     pub mac_age: u8,
+    /// Stations that are learned at most; `None` = as many as there is room for.
+    pub learn_limit: Option<u32>,
     /// What its user calls it.
     pub tag: String,
 }
@@ -49,6 +51,7 @@ impl Default for BridgeConfig {
             arp_term: false,
             arp_ufwd: false,
             mac_age: 0,
+            learn_limit: None,
             tag: String::new(),
         }
     }
@@ -88,6 +91,8 @@ pub struct Domain {
     pub config: BridgeConfig,
     /// Owners of IPv4 addresses.
     pub arp: BTreeMap<Ipv4Addr, [u8; 6]>,
+    /// Owners of IPv6 addresses.
+    pub nd: BTreeMap<Ipv6Addr, [u8; 6]>,
     /// Ports in the order they joined.
     pub ports: Vec<u32>,
     /// The station that its routed interface is, as it is in the table.
@@ -166,6 +171,8 @@ pub struct MacCounts {
     pub aged: u64,
     /// Stations not learned because the table was full.
     pub refused: u64,
+    /// Stations not learned because their domain has as many as it may.
+    pub limited: u64,
 }
 
 /// All bridge domains.
@@ -244,6 +251,7 @@ impl Bridges {
                 index,
                 config,
                 arp: BTreeMap::new(),
+                nd: BTreeMap::new(),
                 ports: Vec::new(),
                 bvi: None,
             },
@@ -293,6 +301,10 @@ impl Bridges {
         if was.is_some_and(|e| !e.is_learned() || e.if_index() == if_index) {
             return;
         }
+        if was.is_none() && self.is_at_limit(domain) {
+            self.counts.limited += 1;
+            return;
+        }
         let entry = MacEntry::new(if_index, MacEntry::SEEN);
         if self.macs.set(key, entry, now).is_err() {
             self.counts.refused += 1;
@@ -315,6 +327,15 @@ impl Bridges {
             if_index,
             action,
         });
+    }
+
+    /// Whether a domain has learned as many stations as it may. Configured ones do not count.
+    fn is_at_limit(&self, domain: u16) -> bool {
+        let Some(id) = self.ids.get(&domain) else {
+            return false;
+        };
+        let limit = self.domains.get(id).and_then(|d| d.config.learn_limit);
+        limit.is_some_and(|limit| self.learned(*id) >= limit)
     }
 
     fn tell(&mut self, news: MacNews) {
@@ -495,9 +516,30 @@ mod tests {
             learned: 1,
             moved: 1,
             aged: 1,
-            refused: 0,
+            ..MacCounts::default()
         };
         assert_eq!(b.counts, counts);
+    }
+
+    #[test]
+    fn a_domain_learns_as_many_as_it_may() {
+        let mut b = bridges();
+        b.get_mut(77).unwrap().config.learn_limit = Some(2);
+        let fixed = Station {
+            if_index: Some(1),
+            kind: StationKind::Static,
+        };
+        b.write((77, station(9)), Some(fixed), 0).unwrap();
+        for n in 1..=3 {
+            b.seen((1, 1), station(n), 0);
+        }
+        assert_eq!((b.learned(77), b.counts.limited), (2, 1));
+        // One that is known moves all the same, and one that went makes room.
+        b.seen((1, 2), station(1), 0);
+        assert_eq!((b.counts.moved, b.counts.limited), (1, 1));
+        b.write((77, station(2)), None, 0).unwrap();
+        b.seen((1, 1), station(3), 0);
+        assert_eq!((b.learned(77), b.counts.limited), (2, 1));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub mod bridge_flags {
     pub const FLOOD: u8 = 1 << 2;
     /// Frames to unknown stations are flooded.
     pub const UU_FLOOD: u8 = 1 << 3;
-    /// ARP requests for known addresses are answered.
+    /// ARP requests and neighbour solicitations for known addresses are answered.
     pub const ARP_TERM: u8 = 1 << 4;
     /// ARP requests for known addresses are sent to their owner only.
     pub const ARP_UFWD: u8 = 1 << 5;
@@ -81,6 +81,8 @@ pub struct BridgeDomain {
     pub uu_fwd: u32,
     /// Who has an IPv4 address, as far as that was configured.
     pub arp: HashMap<[u8; 4], [u8; 6]>,
+    /// The same of IPv6 addresses.
+    pub nd: HashMap<[u8; 16], [u8; 6]>,
 }
 
 impl Default for BridgeDomain {
@@ -90,6 +92,7 @@ impl Default for BridgeDomain {
             bvi: IF_NONE,
             uu_fwd: IF_NONE,
             arp: HashMap::new(),
+            nd: HashMap::new(),
         }
     }
 }

@@ -33,7 +33,7 @@ const LOOKUP: u16 = 0;
 const INTERFACE_OUTPUT: u16 = 1;
 const HOP_LIMIT: u8 = 64;
 /// Hop limit of neighbour discovery: proof that a packet was not forwarded (RFC 4861 section 3.1).
-const ND_HOP_LIMIT: u8 = 255;
+pub const ND_HOP_LIMIT: u8 = 255;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1);
 
 /// The node.
@@ -237,7 +237,7 @@ fn owns(own: &IfAddresses, target: Ipv6Addr) -> bool {
 }
 
 /// Writes an advertisement over the packet, link-layer header included; false when it does not fit.
-fn advertise(
+pub fn advertise(
     cx: &mut Ctx<'_>,
     b: BufferIndex,
     advert: &NdiscRepr,

@@ -22,6 +22,7 @@ use crate::ethernet_input::{count_group, format_ethernet, halves};
 use crate::event::Event;
 use crate::l2_arp::{Arp, terminate};
 use crate::l2_learn::Learner;
+use crate::l2_nd;
 use crate::state::Shared;
 
 /// The node's description.
@@ -413,6 +414,11 @@ impl Bridging {
             let bridges = self.shared.bridges.load(cx.rcu);
             let domain = bridges.domain(ingress.port.domain);
             match terminate(cx, i, b, domain, ingress.port, ingress.if_index) {
+                Arp::NotKnown if ingress.port.has(bridge_flags::ARP_TERM) => {
+                    if l2_nd::terminate(cx, i, b, domain, ingress.if_index) {
+                        return Ok(());
+                    }
+                }
                 Arp::NotKnown => {}
                 Arp::Answered => return Ok(()),
                 Arp::Belongs(mac) => {

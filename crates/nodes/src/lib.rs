@@ -35,6 +35,7 @@ mod l2_flood;
 mod l2_fwd;
 mod l2_input;
 mod l2_learn;
+mod l2_nd;
 mod lanes;
 mod link;
 mod local_reassembly;

@@ -71,6 +71,7 @@ fn register_domains(t: &mut Registry) {
             arp_ufwd: m.arp_ufwd,
             mac_age: m.mac_age,
             tag: m.bd_tag.clone(),
+            ..BridgeConfig::default()
         };
         set_bridge(r, m.bd_id, m.is_add, config)
     });
@@ -84,6 +85,7 @@ fn register_domains(t: &mut Registry) {
             arp_ufwd: m.arp_ufwd,
             mac_age: m.mac_age,
             tag: m.bd_tag.clone(),
+            ..BridgeConfig::default()
         };
         let bd_id = if m.bd_id == NONE && m.is_add {
             free_bridge(r)?

@@ -1,6 +1,6 @@
 //! Bridge domains and their stations.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use parshall_command::{Args, CommandSpec, Mac};
 use parshall_nodes::PortRole;
@@ -88,9 +88,9 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         |r, a, _| set(r, a, |c, on| c.arp_ufwd = on),
     ),
     CommandSpec {
-        pattern: "set bridge-domain arp entry <id:u32> <ip:ip4> <mac:mac> [del]",
-        help: "Say who has an IPv4 address in a bridge domain",
-        detail: "Used with `arp-term` and `arp-ufwd`.",
+        pattern: "set bridge-domain arp entry <id:u32> <ip:ip> <mac:mac> [del]",
+        help: "Say who has an IPv4 or IPv6 address in a bridge domain",
+        detail: "Used with `arp-term`, which answers ARP requests and neighbour solicitations, and for IPv4 with `arp-ufwd`.",
         params: &[ID],
         handler: arp_entry,
     },
@@ -100,6 +100,14 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         detail: "",
         params: &[ID, AGE],
         handler: mac_age,
+    },
+    CommandSpec {
+        pattern: "set bridge-domain learn-limit <id:u32> <limit:u32>",
+        help: "Set how many stations a bridge domain learns at most",
+        detail: "Frames to stations beyond are flooded. Configured stations do not count; those that are known already stay. \
+                 4294967295 = as many as there is room for.",
+        params: &[ID, ("limit", "Stations")],
+        handler: learn_limit,
     },
     CommandSpec {
         pattern: "set interface l2 bridge <if:interface> <id:u32 1..=16777215> [* <role:{bvi|uu-fwd}> | <shg:u8>]",
@@ -195,6 +203,7 @@ fn create(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
         arp_term: on("term", default.arp_term),
         arp_ufwd: on("ufwd", default.arp_ufwd),
         mac_age: args.get("age").unwrap_or(default.mac_age),
+        learn_limit: default.learn_limit,
         tag: args.get("tag").unwrap_or_default(),
     };
     r.create_bridge_domain(id, config)?;
@@ -209,14 +218,25 @@ fn set(r: &mut Router, args: &Args, change: fn(&mut BridgeConfig, bool)) -> Resu
 
 fn arp_entry(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     let mac = args.need::<Mac>("mac")?.0;
-    let ip = args.need::<Ipv4Addr>("ip")?;
-    r.set_bridge_arp(args.need("id")?, ip, (!args.has("del")).then_some(mac))?;
+    let mac = (!args.has("del")).then_some(mac);
+    match args.need::<IpAddr>("ip")? {
+        IpAddr::V4(ip) => r.set_bridge_arp(args.need("id")?, ip, mac)?,
+        IpAddr::V6(ip) => r.set_bridge_nd(args.need("id")?, ip, mac)?,
+    }
     Ok(Output::Done)
 }
 
 fn mac_age(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     let age = args.need("age")?;
     r.set_bridge_config(args.need("id")?, |c| c.mac_age = age)?;
+    Ok(Output::Done)
+}
+
+fn learn_limit(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    let limit = args.need::<u32>("limit")?;
+    r.set_bridge_config(args.need("id")?, |c| {
+        c.learn_limit = (limit != u32::MAX).then_some(limit);
+    })?;
     Ok(Output::Done)
 }
 

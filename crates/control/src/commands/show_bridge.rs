@@ -85,6 +85,7 @@ fn shown(r: &Router, id: u32, d: &Domain) -> ShownDomain {
             .arp
             .iter()
             .map(|(ip, m)| (ip.to_string(), mac(*m)))
+            .chain(d.nd.iter().map(|(ip, m)| (ip.to_string(), mac(*m))))
             .collect(),
         ports,
     }
@@ -123,6 +124,7 @@ fn print_domains(all: &[ShownDomain], detail: bool) -> String {
             0 => "off".to_owned(),
             n => n.to_string(),
         };
+        let limit = c.learn_limit.map_or("all".into(), |n| n.to_string());
         let uu = match (&d.uu_fwd, c.uu_flood) {
             (Some(name), _) => name.as_str(),
             (None, true) => "flood",
@@ -140,7 +142,7 @@ fn print_domains(all: &[ShownDomain], detail: bool) -> String {
             on(c.arp_term),
             on(c.arp_ufwd),
             &d.learned.to_string(),
-            "all",
+            &limit,
             d.bvi.as_deref().unwrap_or("N/A"),
         ]);
         if detail {

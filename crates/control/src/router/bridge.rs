@@ -1,6 +1,6 @@
 //! Bridge domains: making and changing them, their ports, and the stations that are configured in them.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use parshall_buffer::IF_NONE;
 use parshall_fib::{MacEntry, MacKey};
@@ -80,7 +80,8 @@ impl Router {
         self.publish_bridges();
         self.undo(move |r| {
             r.bridges.add(id, was.config)?;
-            r.bridges.get_mut(id)?.arp = was.arp;
+            let domain = r.bridges.get_mut(id)?;
+            (domain.arp, domain.nd) = (was.arp, was.nd);
             r.publish_bridges();
             Ok(())
         });
@@ -121,6 +122,21 @@ impl Router {
         };
         self.publish_bridges();
         self.undo(move |r| r.set_bridge_arp(id, ip, was));
+        Ok(())
+    }
+
+    /// Says who has an IPv6 address in a bridge domain, for neighbour discovery in its place; `None` = nobody.
+    ///
+    /// # Errors
+    /// When there is no such domain.
+    pub fn set_bridge_nd(&mut self, id: u32, ip: Ipv6Addr, mac: Option<[u8; 6]>) -> Result<()> {
+        let nd = &mut self.bridges.get_mut(id)?.nd;
+        let was = match mac {
+            Some(mac) => nd.insert(ip, mac),
+            None => nd.remove(&ip),
+        };
+        self.publish_bridges();
+        self.undo(move |r| r.set_bridge_nd(id, ip, was));
         Ok(())
     }
 
@@ -436,6 +452,7 @@ impl Router {
         };
         let mut view = BridgeDomain {
             arp: d.arp.iter().map(|(ip, mac)| (ip.octets(), *mac)).collect(),
+            nd: d.nd.iter().map(|(ip, mac)| (ip.octets(), *mac)).collect(),
             ..BridgeDomain::default()
         };
         for &if_index in d.ports.iter().filter(|p| is_up(**p)) {

@@ -3,7 +3,7 @@
 use parshall_buffer::IF_NONE;
 use parshall_counters::DropReason;
 use parshall_fib::{MacEntry, MacKey, MacWriter};
-use parshall_wire::{ArpRepr, MacAddr, PacketBuilder};
+use parshall_wire::{ArpRepr, IpProtocol, MacAddr, PacketBuilder};
 
 use super::lab::*;
 use super::parshall_nodes::{
@@ -362,6 +362,57 @@ fn arp_for_known_owners_is_answered_or_sent_to_them_alone() {
     let mut alone = ask(host4(2));
     alone[..6].copy_from_slice(&station(2).0);
     b.lab.expect(1, &ask(host4(2)), 2, &alone);
+}
+
+#[test]
+fn solicitations_for_known_owners_are_answered() {
+    let ask = |from: std::net::Ipv6Addr, target: std::net::Ipv6Addr| {
+        let [.., x, y, z] = target.octets();
+        let group = std::net::Ipv6Addr::new(
+            0xFF02,
+            0,
+            0,
+            0,
+            0,
+            1,
+            0xFF00 | u16::from(x),
+            u16::from_be_bytes([y, z]),
+        );
+        let mut body = target.octets().to_vec();
+        if !from.is_unspecified() {
+            body.extend([1, 1]);
+            body.extend(host_mac(1).0);
+        }
+        PacketBuilder::ethernet(host_mac(1), MacAddr::from_ipv6_multicast(group))
+            .ipv6(from, group)
+            .ttl(255)
+            .protocol(IpProtocol::ICMPV6)
+            .payload(&icmp6(135, 0, 0, &body))
+            .build()
+    };
+    let mut b = Bridge::new(ALL | bridge_flags::ARP_TERM);
+    b.domain.nd.insert(host6(2).octets(), station(2).0);
+    b.publish();
+    let mut body = host6(2).octets().to_vec();
+    body.extend([2, 1]);
+    body.extend(station(2).0);
+    let answer = PacketBuilder::ethernet(station(2), host_mac(1))
+        .ipv6(host6(2), host6(1))
+        .ttl(255)
+        .protocol(IpProtocol::ICMPV6)
+        .payload(&icmp6(136, 0, 0x4000_0000, &body));
+    b.lab
+        .expect(1, &ask(host6(1), host6(2)), 1, &answer.build());
+    // Of others, tests for duplicates, and a message with a wrong checksum: everybody is to hear them.
+    let mut wrong = ask(host6(1), host6(2));
+    wrong[56] ^= 1;
+    for frame in [
+        ask(host6(1), host6(3)),
+        ask(std::net::Ipv6Addr::UNSPECIFIED, host6(2)),
+        wrong,
+    ] {
+        assert_eq!(b.ways(1, &frame), [2, 3]);
+    }
 }
 
 #[test]
