@@ -21,6 +21,10 @@ pub fn router6(n: u32) -> Ipv6Addr {
 pub fn router_mac(n: u32) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, n as u8])
 }
+/// The other end of tunnels.
+pub const TUNNEL4: Ipv4Addr = Ipv4Addr::new(10, 63, 0, 1);
+/// The same of those over IPv6.
+pub const TUNNEL6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 63, 0, 0, 0, 0, 1);
 const HOST: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
 
 fn source4(rng: &mut Rng) -> Ipv4Addr {
@@ -186,16 +190,70 @@ fn discovery(rng: &mut Rng, link: PacketBuilder) -> PacketBuilder {
     let mut body = vec![0; repr.buffer_len()];
     // A target that is a group is refused; then the body stays zeros, which is a test as well.
     let _ = repr.emit(&src, &dst, &mut NdiscPacket::new_unchecked(&mut body[..]));
-    link.ipv6(src, dst)
-        .ttl(if rng.one_in(8) { 64 } else { 255 })
-        .protocol(IpProtocol::ICMPV6)
-        .payload(&body)
+    let mut p = link
+        .ipv6(src, dst)
+        .ttl(if rng.one_in(8) { 64 } else { 255 });
+    if rng.one_in(4) {
+        p = p.extension(IpProtocol::FRAGMENT, &[0, 0, 0, 0, 0, 1]);
+    }
+    p.protocol(IpProtocol::ICMPV6).payload(&body)
+}
+
+/// A packet for a tunnel of the router: mostly with something inside that it carries.
+fn tunnelled(rng: &mut Rng, link: PacketBuilder) -> PacketBuilder {
+    let inside = PacketBuilder::ethernet(HOST, router_mac(22));
+    let six = rng.one_in(2);
+    let inner = if six {
+        ip6(rng, inside)
+    } else {
+        ip4(rng, inside)
+    };
+    let inner = inner.build();
+    let outer4 = |to| link.clone().ipv4(to, router4(1));
+    // Now and then from somebody who has no tunnel.
+    let from = if rng.one_in(8) { router4(3) } else { TUNNEL4 };
+    match rng.below(3) {
+        0 => {
+            let header = [8, 0, 0, 0, 0, 0, 7, 0];
+            let len = if rng.one_in(16) {
+                rng.below(20)
+            } else {
+                inner.len()
+            };
+            let payload = [&header[..], &inner[..len.min(inner.len())]].concat();
+            outer4(from).udp(rng.next() as u16, 4789).payload(&payload)
+        }
+        1 => {
+            let kind = if six { [0x86, 0xDD] } else { [0x08, 0x00] };
+            let payload = [&[0, 0, kind[0], kind[1]], &inner[14..]].concat();
+            outer4(from).protocol(IpProtocol(47)).payload(&payload)
+        }
+        _ => {
+            let outer = link.ipv6(TUNNEL6, router6(1));
+            let kind = if six { 41 } else { 4 };
+            outer.protocol(IpProtocol(kind)).payload(&inner[14..])
+        }
+    }
+}
+
+/// One of two fragments of a packet for the router; some of the others come, too.
+fn piece(rng: &mut Rng, link: PacketBuilder) -> PacketBuilder {
+    let last = rng.one_in(2);
+    let ident = rng.below(64) as u16;
+    let payload = [8, 0, 0xF7, 0xFF, 0, 0, 0, 0].repeat(if last { 2 } else { 3 });
+    link.ipv4(Ipv4Addr::new(10, 1, 1, 1), router4(1))
+        .ident(ident)
+        .fragment(if last { 24 } else { 0 }, !last)
+        .protocol(IpProtocol::ICMP)
+        .payload(&payload)
 }
 
 /// A frame; its destination is written when it is received.
 fn frame(rng: &mut Rng) -> Vec<u8> {
     let link = PacketBuilder::ethernet(HOST, MacAddr([2, 0, 0, 0, 0, 1]));
-    let p = match rng.below(16) {
+    let p = match rng.below(20) {
+        16..19 => tunnelled(rng, link),
+        19 => piece(rng, link),
         0..5 => ip4(rng, link),
         5..9 => ip6(rng, link),
         9..12 => labels(rng, link),

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use parshall_acl::{AclList, AclTables, Action, Compiled, Entry, Hits, Rule};
 use parshall_buffer::IF_NONE;
 use parshall_counters::WorkerCounters;
 use parshall_fib::{
@@ -11,6 +12,7 @@ use parshall_fib::{
 use parshall_graph::harness::{Harness, Sent};
 use parshall_graph::{Graph, Limits};
 use parshall_nodes::bond::{BondView, BondViews, Choice};
+use parshall_nodes::tunnel::{Encap, TunnelKey, Tunnels};
 use parshall_nodes::vlan::{TagRewrite, Tags, VlanDemux, VlanId, VlanMatch, VlanView, VlanViews};
 use parshall_nodes::{
     BridgeDomain, BridgePort, BridgeTable, Event, FloodMember, HoldMessage, IfAddresses, IfTable,
@@ -18,24 +20,27 @@ use parshall_nodes::{
     bridge_flags, build, graph, if_flags,
 };
 
-use crate::corpus::{frames, router_mac, router4, router6};
+use crate::corpus::{TUNNEL4, TUNNEL6, frames, router_mac, router4, router6};
 use crate::link::{CROSS, Link};
 use crate::mutate::Rng;
 
 /// Ports of a bridge domain, and its routed interface.
 const PORTS: [u32; 3] = [12, 13, 14];
 const BVI: u32 = 15;
-const INTERFACES: u32 = 22;
+const INTERFACES: u32 = 25;
 /// Interfaces from here on have no device.
 const VIRTUAL: u32 = 16;
-/// A routed sub-interface of 1, two that are switched, two bonds, and one that leads to itself.
-const OUTPUTS: [&str; 6] = [
+/// A routed sub-interface of 1, two that are switched, two bonds, one that leads to itself, and three tunnels.
+const OUTPUTS: [&str; 9] = [
     "sub-interface-output",
     "sub-interface-output",
     "sub-interface-output",
     "bond-output",
     "bond-output",
     "interface-output",
+    "tunnel-output",
+    "tunnel-output",
+    "tunnel-output",
 ];
 const LIMITS: Limits = Limits {
     interfaces: INTERFACES as usize,
@@ -142,6 +147,51 @@ impl World {
         let table = IfTable::new(views).with_vlans(vlans()).with_bonds(bonds());
         self.shared.interfaces.publish(&self.shared.domain, table);
         self.make_bridge();
+        self.make_access_lists();
+        let domain = &self.shared.domain;
+        self.shared.tunnels.publish(domain, tunnels());
+    }
+
+    /// Lists for all that routes in by 3 and 4, is switched in by 12, or goes out by 2.
+    fn make_access_lists(&mut self) {
+        let deny4 = Rule {
+            src: ([10, 5, 0, 0].into(), 16),
+            ..Rule::any(Action::Deny, false)
+        };
+        let deny6 = Rule {
+            proto: 17,
+            dport: (0, 20_000),
+            ..Rule::any(Action::Deny, true)
+        };
+        let [permit4, permit6] = [false, true].map(|six| Rule::any(Action::Permit, six));
+        let rules = vec![deny4, deny6, permit4, permit6];
+        let list = AclList {
+            hits: Arc::new(Hits::new(1, rules.len())),
+            rules: rules.into(),
+        };
+        let entry = Entry {
+            lists: Arc::new(Compiled::new(&[list], true)),
+            unmatched: Arc::new(Hits::new(1, 1)),
+        };
+        let of = |on: &[u32]| {
+            let entry = |n| on.contains(&n).then(|| entry.clone());
+            (0..INTERFACES).map(entry).collect()
+        };
+        let tables = AclTables {
+            input: of(&[3, 4, 12]),
+            output: of(&[2]),
+        };
+        self.shared.acls.publish(&self.shared.domain, tables);
+        for (feature, n) in [
+            ("acl-in-ip4", 3),
+            ("acl-in-ip6", 3),
+            ("acl-in-ip4", 4),
+            ("acl-in-ip6", 4),
+            ("acl-in-l2", 12),
+            ("acl-out", 2),
+        ] {
+            self.graph.set_feature(feature, n, true).unwrap();
+        }
     }
 
     /// A bridge domain whose ports and routed interface come and go a little.
@@ -573,6 +623,26 @@ fn bonds() -> BondViews {
     views.bonds.insert(19, view);
     views.bonds.insert(20, BondView::default());
     views
+}
+
+/// Interfaces 22 to 24: Ethernet in UDP, packets in GRE, packets in IPv6.
+fn tunnels() -> Tunnels {
+    let key = |ip6: bool, encap| TunnelKey {
+        local: if ip6 {
+            router6(1).into()
+        } else {
+            router4(1).into()
+        },
+        remote: if ip6 { TUNNEL6.into() } else { TUNNEL4.into() },
+        table: 0,
+        encap,
+    };
+    let vxlan = Encap::Vxlan { vni: 7, port: 4789 };
+    Tunnels::new([
+        (22, key(false, vxlan)),
+        (23, key(false, Encap::Gre)),
+        (24, key(true, Encap::Ip)),
+    ])
 }
 
 fn answer<A>(resolved: bool, if_index: u32, ip: A) -> HoldMessage<A> {
