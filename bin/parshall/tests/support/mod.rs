@@ -11,6 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+pub mod guest;
+
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A network namespace of this test run.
