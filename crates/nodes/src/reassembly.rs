@@ -264,13 +264,11 @@ mod tests {
         }
     }
 
+    /// Place of a fragment that was given out, and why.
+    type Out = ((u16, u16), Option<DropReason>);
+
     /// Puts a fragment; what was given out.
-    fn put(
-        r: &mut Reassembly,
-        ident: u32,
-        (from, to): (u16, u16),
-        more: bool,
-    ) -> (Put, Vec<((u16, u16), Option<DropReason>)>) {
+    fn put(r: &mut Reassembly, ident: u32, (from, to): (u16, u16), more: bool) -> (Put, Vec<Out>) {
         let mut out = Vec::new();
         let done = r.put(key(ident), piece(from, to), more, 0, |p, why| {
             out.push(((p.from, p.to), why));
