@@ -376,3 +376,44 @@ fn a_port_in_use_is_explained() {
     }
     assert!(!Path::new("x.pcap").exists());
 }
+
+#[test]
+fn several_sockets_share_the_senders_and_keep_their_order() {
+    let (sent, _) = traffic(40);
+    let to = socket();
+    let line = format!(
+        "forward --listen 127.0.0.1:0 --sockets 4 --to {} --count 80",
+        to.local_addr().unwrap()
+    );
+    // Two senders, each of which sends all: the kernel gives each to one of the sockets.
+    let status = ended(&line, |at| {
+        let senders: Vec<_> = (0..2).map(|_| socket()).collect();
+        for s in &sent {
+            for from in &senders {
+                from.send_to(&s.bytes, at).unwrap();
+            }
+        }
+    });
+    assert_eq!(
+        (&status["received"], &status["sockets"]),
+        (&80.into(), &4.into())
+    );
+    assert_eq!(status["targets"][0]["sent"], 80);
+    let got = receive(&to, 80);
+    let all = bytes(&sent);
+    // What came by one socket left by one: of each of these, both copies of a datagram come before the next one's.
+    let mut by_socket = std::collections::BTreeMap::<SocketAddr, Vec<usize>>::new();
+    for (from, bytes) in got {
+        let at = all.iter().position(|b| *b == bytes).unwrap();
+        by_socket.entry(from).or_default().push(at);
+    }
+    assert!(by_socket.len() <= 4);
+    for order in by_socket.values() {
+        let mut seen = std::collections::BTreeMap::<usize, usize>::new();
+        for at in order {
+            *seen.entry(*at).or_default() += 1;
+        }
+        let senders = order.len() / all.len();
+        assert!(seen.values().all(|n| *n == senders), "{seen:?}");
+    }
+}

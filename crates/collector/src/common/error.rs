@@ -45,6 +45,12 @@ pub enum ToolError {
         /// What the system said.
         source: io::Error,
     },
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+    /// A thread ended by a fault of the program.
+    #[error("a thread ended by a fault of the program")]
+    Panicked,
     /// Receiving failed.
     #[error("receiving failed: {0}")]
     Receive(#[source] io::Error),

@@ -16,10 +16,38 @@ pub(crate) const WAIT: Duration = Duration::from_millis(200);
 
 /// Opens it: on one address, or on all of both families (IPv4 alone where there is no IPv6).
 pub(crate) fn open(listen: Option<Listen>) -> Result<UdpReceiver, ToolError> {
+    bind(listen, false)
+}
+
+/// Opens several on one port, among which the kernel shares out the senders.
+pub(crate) fn open_shared(
+    listen: Option<Listen>,
+    sockets: usize,
+) -> Result<Vec<UdpReceiver>, ToolError> {
+    let first = bind(listen, sockets > 1)?;
+    let at = first.local_addr().map_err(ToolError::Receive)?;
+    // Any port was asked for, or whatever family there is: the others take what the first one got.
+    let options = UdpOptions {
+        dual: at.is_ipv6() && listen.is_none(),
+        shared: true,
+        buffer_bytes: RECEIVE_BUFFER,
+    };
+    let mut all = vec![first];
+    while all.len() < sockets {
+        let next = UdpReceiver::bind(at, options);
+        all.push(next.map_err(|source| ToolError::Listen {
+            address: at,
+            source,
+        })?);
+    }
+    Ok(all)
+}
+
+fn bind(listen: Option<Listen>, shared: bool) -> Result<UdpReceiver, ToolError> {
     let port = listen.and_then(|l| l.port).unwrap_or(SFLOW_PORT);
     let options = |dual| UdpOptions {
         dual,
-        shared: false,
+        shared,
         buffer_bytes: RECEIVE_BUFFER,
     };
     let bind = |ip: IpAddr, dual| UdpReceiver::bind(SocketAddr::new(ip, port), options(dual));

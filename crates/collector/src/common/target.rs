@@ -44,6 +44,18 @@ pub struct TargetCounts {
 }
 
 impl TargetCounts {
+    /// Adds what became of others for the same target.
+    pub(crate) fn add(&mut self, other: &TargetCounts) {
+        self.sent += other.sent;
+        self.bytes += other.bytes;
+        self.lost += other.lost;
+        self.refused += other.refused;
+        self.errors += other.errors;
+        if self.last_error.is_none() {
+            self.last_error.clone_from(&other.last_error);
+        }
+    }
+
     fn failed(&mut self, why: &dyn std::fmt::Display) {
         self.errors += 1;
         let why = why.to_string();

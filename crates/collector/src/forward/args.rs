@@ -18,6 +18,8 @@ Examples:
         Samples of two interfaces of some agents.
   parshall sflow forward --to 192.0.2.10 --spoof
         The collector sees each agent's own address, as if there were no relay.
+  parshall sflow forward --sockets 4 --to 192.0.2.10
+        Four threads share the work.
   parshall sflow forward --to 192.0.2.10 --json --status-every 10
         A line of JSON every ten seconds: what came, what went to whom, what was lost.
 
@@ -42,6 +44,11 @@ pub struct ForwardArgs {
     /// Address to listen on, with a port if wanted: 192.0.2.1, 192.0.2.1:6343, [2001:db8::1]:6343 [default: all, port 6343]
     #[arg(short = 'b', long, value_name = "ADDR[:PORT]", value_parser = parse_listen)]
     pub listen: Option<Listen>,
+
+    /// Sockets that share the port, each with a thread of its own: as many as there are CPUs to spare. The datagrams of one
+    /// sender always go through the same one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub sockets: u16,
 
     /// A collector to send to; may be given many times. Names are resolved once, at the start [default port: 6343]
     #[arg(short = 't', long, value_name = "HOST[:PORT]", required = true, num_args = 1.., value_parser = HostPort::parse)]

@@ -2,38 +2,42 @@
 //!
 //! - [`args`]: the options.
 //! - [`filter`]: what of a datagram goes on.
+//! - `relay`: a socket, its thread, and the sockets to the targets.
 //!
-//! One thread receives by the batch and hands each batch to every target in turn. No target is waited for: what the kernel does not take at once is lost to that
-//! target alone, and counted.
+//! A thread for each socket, all on one port: the kernel gives all datagrams of one sender to one of them, so that their order
+//! stays. No target is waited for: what the kernel does not take at once is lost to that target alone, and counted.
 
 pub mod args;
 pub mod filter;
+mod relay;
 
 use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
 
-use parshall_linux::udp::UdpReceiver;
 use serde::Serialize;
 
 pub use args::ForwardArgs;
-use filter::{Filter, Verdict};
+use relay::{Common, Relay};
 
 use crate::args::SFLOW_PORT;
 use crate::common::report::Report;
-use crate::common::target::{Patience, Target, TargetCounts};
+use crate::common::target::{Target, TargetCounts};
 use crate::common::{ToolError, listen, signals};
 
-/// How long what lies in the socket is still passed on at the end.
-const LAST: Duration = Duration::from_secs(1);
+/// How often it is looked whether all threads have ended, or a status is due.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What was received and what was sent.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ForwardStatus {
     /// Seconds since the start.
     pub seconds: f64,
+    /// Sockets that share the port.
+    pub sockets: u64,
     /// Datagrams that came.
     pub received: u64,
     /// Bytes of UDP payload in them.
@@ -52,6 +56,31 @@ pub struct ForwardStatus {
     pub targets: Vec<TargetCounts>,
 }
 
+impl ForwardStatus {
+    /// Takes in what another socket has seen.
+    fn add(&mut self, other: &ForwardStatus) {
+        self.sockets += 1;
+        for (sum, more) in [
+            (&mut self.received, other.received),
+            (&mut self.bytes, other.bytes),
+            (&mut self.socket_drops, other.socket_drops),
+            (&mut self.filtered, other.filtered),
+            (&mut self.rewritten, other.rewritten),
+            (&mut self.filtered_samples, other.filtered_samples),
+            (&mut self.malformed, other.malformed),
+        ] {
+            *sum += more;
+        }
+        if self.targets.is_empty() {
+            self.targets.clone_from(&other.targets);
+            return;
+        }
+        for (sum, more) in self.targets.iter_mut().zip(&other.targets) {
+            sum.add(more);
+        }
+    }
+}
+
 impl fmt::Display for ForwardStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} datagrams received", self.received)?;
@@ -59,7 +88,10 @@ impl fmt::Display for ForwardStatus {
             (self.filtered, "left out"),
             (self.rewritten, "sent without some samples"),
             (self.malformed, "malformed"),
-            (self.socket_drops, "times the receive buffer was full"),
+            (
+                self.socket_drops,
+                "times the receive buffer was full (more --sockets help)",
+            ),
         ] {
             if count > 0 {
                 write!(f, ", {count} {what}")?;
@@ -81,7 +113,7 @@ pub fn run(args: &ForwardArgs) -> Result<(), ToolError> {
     run_with(args, &mut io::stdout(), &mut io::stderr(), &stop, |_| {})
 }
 
-/// Runs the command with other outputs, until `stop` is set. `listening` is told where the socket is bound.
+/// Runs the command with other outputs, until `stop` is set. `listening` is told where the sockets are bound.
 ///
 /// # Errors
 /// As [`run`].
@@ -93,100 +125,50 @@ pub fn run_with(
     listening: impl FnOnce(SocketAddr),
 ) -> Result<(), ToolError> {
     let mut report = Report::new(out, log, args.json, args.status_every);
-    let receiver = listen::open(args.listen)?;
+    let receivers = listen::open_shared(args.listen, args.sockets.into())?;
     let open = |to| Target::open(to, SFLOW_PORT, args.spoof);
-    let targets = args.to.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    listening(receiver.local_addr().map_err(ToolError::Receive)?);
-    let mut relay = Relay {
-        receiver,
-        targets,
-        filter: args.filter(),
-        rewritten: Vec::new(),
-        start: Instant::now(),
-        status: ForwardStatus::default(),
-    };
-    let result = relay.work(args.count, &mut report, stop);
-    let told = report.status(&relay.status());
-    result.and(told)
-}
-
-/// The socket in, the sockets out, and what lies between.
-struct Relay {
-    receiver: UdpReceiver,
-    targets: Vec<Target>,
-    filter: Filter,
-    /// Datagrams that lost samples, one after the other.
-    rewritten: Vec<u8>,
-    start: Instant,
-    status: ForwardStatus,
-}
-
-impl Relay {
-    fn work(
-        &mut self,
-        count: Option<u64>,
-        report: &mut Report<'_>,
-        stop: &AtomicBool,
-    ) -> Result<(), ToolError> {
-        let done = |s: &ForwardStatus| count.is_some_and(|n| s.received >= n);
-        while !stop.load(Ordering::Relaxed) && !done(&self.status) {
-            if listen::receive(&mut self.receiver, listen::WAIT)? {
-                self.pass_on();
-            }
-            if report.is_due() {
-                report.status(&self.status())?;
-            }
-        }
-        let end = Instant::now() + LAST;
-        while !done(&self.status)
-            && Instant::now() < end
-            && listen::receive(&mut self.receiver, Duration::ZERO)?
-        {
-            self.pass_on();
-        }
-        Ok(())
+    let all = || args.to.iter().map(open).collect::<Result<Vec<_>, _>>();
+    let targets = receivers
+        .iter()
+        .map(|_| all())
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some(r) = receivers.first() {
+        listening(r.local_addr().map_err(ToolError::Receive)?);
     }
-
-    /// Sends the batch that was received last to every target.
-    fn pass_on(&mut self) {
-        self.rewritten.clear();
-        // Of each datagram: itself, or a stretch of the rewritten ones.
-        let mut kept = Vec::with_capacity(64);
-        for (bytes, from) in self.receiver.datagrams() {
-            self.status.received += 1;
-            self.status.bytes += bytes.len() as u64;
-            let start = self.rewritten.len();
-            let outcome = self.filter.apply(bytes, &mut self.rewritten);
-            self.status.malformed += u64::from(outcome.malformed);
-            self.status.filtered_samples += outcome.removed;
-            match outcome.verdict {
-                Verdict::Whole => kept.push((Some(bytes), 0..0, from)),
-                Verdict::Rewritten => {
-                    self.status.rewritten += 1;
-                    kept.push((None, start..self.rewritten.len(), from));
-                }
-                Verdict::Nothing => self.status.filtered += 1,
-            }
-        }
-        let rewritten = &self.rewritten;
-        let batch: Vec<(&[u8], SocketAddr)> = kept
-            .iter()
-            .map(|(whole, range, from)| {
-                let part = || rewritten.get(range.clone()).unwrap_or(&[]);
-                (whole.unwrap_or_else(part), *from)
+    let (filter, common) = (args.filter(), Common::new(args, stop));
+    let result = thread::scope(|s| {
+        let each = receivers.into_iter().zip(targets).zip(common.seats());
+        let relays: Vec<_> = each
+            .map(|((receiver, targets), seat)| {
+                let relay = Relay::new(receiver, targets, &filter, &common, seat);
+                thread::Builder::new()
+                    .name("sflow-forward".to_owned())
+                    .spawn_scoped(s, move || relay.run())
+                    .map_err(ToolError::Thread)
             })
             .collect();
-        for target in &mut self.targets {
-            target.send(&batch, Patience::None);
+        if relays.iter().any(Result::is_err) {
+            common.end();
         }
-    }
-
-    fn status(&mut self) -> ForwardStatus {
-        ForwardStatus {
-            seconds: self.start.elapsed().as_secs_f64(),
-            socket_drops: self.receiver.drops(),
-            targets: self.targets.iter().map(|t| t.counts.clone()).collect(),
-            ..self.status.clone()
+        let mut result = Ok(());
+        let running = |r: &Result<thread::ScopedJoinHandle<'_, _>, ToolError>| {
+            r.as_ref().is_ok_and(|t| !t.is_finished())
+        };
+        while relays.iter().any(running) {
+            thread::sleep(LOOK);
+            if report.is_due() && result.is_ok() {
+                result = report.status(&common.status());
+            }
+            if result.is_err() {
+                common.end();
+            }
         }
-    }
+        for r in relays {
+            let ended = r.and_then(|t| t.join().unwrap_or(Err(ToolError::Panicked)));
+            result = result.and(ended);
+        }
+        result
+    });
+    let told = report.status(&common.status());
+    result.and(told)
 }
