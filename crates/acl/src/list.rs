@@ -51,6 +51,12 @@ impl Compiled {
         }
     }
 
+    /// Which of the lists the rule at this position is of.
+    pub fn list_of(&self, found: Option<u32>) -> Option<usize> {
+        let place = self.places.get(found? as usize)?;
+        Some(place.list as usize)
+    }
+
     /// Whether the rule at this position lets packets pass; none does not.
     #[inline(always)]
     pub fn permits(&self, found: Option<u32>) -> bool {

@@ -541,6 +541,7 @@ impl Exporter {
     fn explain(&mut self, slot: &SampleSlot) {
         let packet = Sampled {
             header: flow::header(slot),
+            protocol: slot.protocol,
             rx_if: slot.rx_if,
             tx_if: slot.tx_if,
             direction: slot.direction,
@@ -589,12 +590,13 @@ impl Exporter {
             return;
         }
         let reports = self.refresh(now);
-        discards.observe(now, &reports);
+        discards.observe(now, &reports, self.router.unmade_drops());
         for report in reports {
+            let aggregate = report.lag.map_or(0, |l| self.interfaces.exported(l.bond));
             let Some(i) = self.interfaces.take_due(report.index, now) else {
                 continue;
             };
-            interface::with_records(&report, self.records, |records| {
+            interface::with_records(&report, aggregate, self.records, |records| {
                 let head = CounterSampleHead {
                     sequence: i.next_counters(&report.totals),
                     source: i.source(),

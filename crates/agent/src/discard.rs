@@ -8,14 +8,17 @@
 //! and a packet that never had an interface has no other source to be counted at. The sequence is the agent's, too.
 //!
 //! Losses that leave no packet behind (a device that had no room, a frame that it refused) are told without a header:
-//! one sample for each reason and interface a second, the others counted in `drops`.
+//! one sample for each reason and interface a second, the others counted in `drops`. So are packets that the router wanted to
+//! make and had no buffer for.
 
 use std::collections::{HashMap, VecDeque};
 
 use parshall_counters::{DropReason, IfTotals};
 use parshall_ring::Consumer;
 use parshall_sample::{DropSlot, HeaderProtocol};
-use parshall_sflow_wire::record::{ExtendedFunction, HardwareTrap, RawHeader, Timestamp};
+use parshall_sflow_wire::record::{
+    ExtendedAcl, ExtendedFunction, HardwareTrap, RawHeader, Timestamp,
+};
 use parshall_sflow_wire::{DataSource, DatagramBuilder, DiscardSampleHead, FlowRecord, PushError};
 
 use crate::router::{IfReport, Router};
@@ -68,6 +71,8 @@ pub struct Discards {
     suppressed_before: u64,
     /// What interfaces had lost without a packet when they were last looked at.
     lost: HashMap<u32, IfTotals>,
+    /// Packets that the router could not make, when last looked at.
+    unmade: Option<u64>,
 }
 
 impl Discards {
@@ -85,6 +90,7 @@ impl Discards {
             reported: 0,
             suppressed_before: 0,
             lost: HashMap::new(),
+            unmade: None,
         }
     }
 
@@ -94,6 +100,7 @@ impl Discards {
             self.reasons.iter_mut().for_each(|r| r.waiting.clear());
             self.waiting = 0;
             self.lost.clear();
+            self.unmade = None;
         }
         (self.limit, self.credit) = (limit, 0);
     }
@@ -123,11 +130,20 @@ impl Discards {
         self.rings = rings;
     }
 
-    /// Takes in what interfaces have lost without leaving a packet.
-    pub fn observe(&mut self, now: u64, reports: &[IfReport]) {
+    /// Takes in what was lost without leaving a packet: by interfaces, and `unmade` packets in all that the router had no
+    /// buffer for.
+    pub fn observe(&mut self, now: u64, reports: &[IfReport], unmade: u64) {
         if self.limit == 0 {
             return;
         }
+        let before = self.unmade.replace(unmade).unwrap_or(unmade);
+        let nowhere = (u32::MAX, false);
+        self.lose(
+            now,
+            DropReason::NoBufferSpace,
+            unmade.wrapping_sub(before),
+            nowhere,
+        );
         for r in reports {
             let Some(before) = self.lost.insert(r.index, r.totals) else {
                 continue;
@@ -155,15 +171,20 @@ impl Discards {
                     true,
                 ),
             ] {
-                // Counters that fell were cleared, or are those of another interface.
-                if n != 0 && n <= u64::MAX / 2 {
-                    self.reasons[reason as usize].suppressed += n - 1;
-                    self.offer(now, without_header(reason, r.index, outward));
-                }
+                self.lose(now, reason, n, (r.index, outward));
             }
         }
         self.lost
             .retain(|index, _| reports.iter().any(|r| r.index == *index));
+    }
+
+    /// Tells of `n` losses at an interface, on its way in or out, by one sample.
+    fn lose(&mut self, now: u64, reason: DropReason, n: u64, (if_index, outward): (u32, bool)) {
+        // Counters that fell were cleared, or are those of another interface.
+        if n != 0 && n <= u64::MAX / 2 {
+            self.reasons[reason as usize].suppressed += n - 1;
+            self.offer(now, without_header(reason, if_index, outward));
+        }
     }
 
     fn offer(&mut self, now: u64, slot: DropSlot) {
@@ -322,7 +343,17 @@ pub fn push(
     let time = Some(slot.time)
         .filter(|t| *t != 0)
         .and_then(|t| router.unix_ns(t));
+    let acl = (reason == DropReason::AclDeny)
+        .then(|| router.acl(slot))
+        .flatten();
     b.push_discard_sample(head, |w| {
+        if let Some(acl) = &acl {
+            w.push(&FlowRecord::Acl(ExtendedAcl {
+                number: acl.number,
+                name: crate::host::cut(&acl.name, MAX_SYMBOL).into(),
+                direction: if acl.outward { 2 } else { 1 },
+            }));
+        }
         if let Some(unix_ns) = time {
             w.push(&FlowRecord::Timestamp(Timestamp { unix_ns }));
         }
@@ -476,9 +507,9 @@ mod tests {
             },
             ..IfReport::default()
         };
-        d.observe(SECOND, &[report(1, 7, 0), report(2, 0, 0)]);
+        d.observe(SECOND, &[report(1, 7, 0), report(2, 0, 0)], 40);
         assert_eq!(d.waiting, 0);
-        d.observe(2 * SECOND, &[report(1, 17, 0), report(2, 0, 1)]);
+        d.observe(2 * SECOND, &[report(1, 17, 0), report(2, 0, 1)], 40);
         assert_eq!((d.waiting, d.suppressed()), (2, 9));
         let told: Vec<_> = std::iter::from_fn(|| d.next(2 * SECOND))
             .map(|s| (s.reason, s.rx_if, s.tx_if, s.header_len))
@@ -488,8 +519,13 @@ mod tests {
         assert!(told.contains(&(missed, 1, u32::MAX, 0)));
         assert!(told.contains(&(refused, u32::MAX, 2, 0)));
         // Cleared counters are no loss.
-        d.observe(3 * SECOND, &[report(1, 0, 0)]);
+        d.observe(3 * SECOND, &[report(1, 0, 0)], 40);
         assert_eq!(d.waiting, 0);
+        // Packets that there was no buffer for have no interface.
+        d.observe(4 * SECOND, &[report(1, 0, 0)], 43);
+        let s = d.next(4 * SECOND).unwrap();
+        assert_eq!(s.reason, DropReason::NoBufferSpace.code());
+        assert_eq!((s.rx_if, s.tx_if, d.suppressed()), (u32::MAX, u32::MAX, 11));
     }
 
     #[test]

@@ -4,17 +4,21 @@ mod pool;
 
 use parshall_counters::IfTotals;
 use parshall_device::{Duplex, MacErrors};
-use parshall_sflow_wire::record::{EthernetCounters, IfCounters, List, PortName, Sfp};
+use parshall_sflow_wire::record::{
+    EthernetCounters, IfCounters, LagPort, List, Mac, PortName, PortStates, Sfp, VlanCounters,
+};
 use parshall_sflow_wire::{CounterRecord, DataSource};
 
 use self::pool::Pool;
 use crate::host::cut;
 use crate::records::{RecordKind, Records};
-use crate::router::{IfReport, Router};
+use crate::router::{IfReport, LagReport, Router};
 use crate::sfp;
 
 /// Largest interface number of the router that is followed; the table is indexed by it.
 const MAX_INDEX: u32 = 1 << 20;
+/// ifType of Ethernet (IANAifType-MIB).
+const ETHERNET: u32 = 6;
 /// Unknown in a counter.
 const UNKNOWN: u32 = u32::MAX;
 /// A report is sent this long (ns) before its interval has passed, so that a caller that comes a little late still keeps
@@ -214,16 +218,27 @@ fn place(seed: u64, n: u64, interval: u64) -> u64 {
     ((u128::from(fraction) * u128::from(interval)) >> 64) as u64
 }
 
-/// Hands the counter records of an interface to `f`, sample by sample. The name comes last: Wireshark's dissector does not
+/// Hands the counter records of an interface to `f`, sample by sample; `aggregate` is the ifIndex of its bond. The name comes last: Wireshark's dissector does not
 /// know it and loses its way after a counter record it does not know. The module, which it does not know either, has a
 /// sample of its own.
-pub fn with_records(r: &IfReport, records: Records, mut f: impl FnMut(&[CounterRecord<'_>])) {
-    let mut all = Vec::with_capacity(3);
+pub fn with_records(
+    r: &IfReport,
+    aggregate: u32,
+    records: Records,
+    mut f: impl FnMut(&[CounterRecord<'_>]),
+) {
+    let mut all = Vec::with_capacity(5);
     all.push(CounterRecord::Interface(generic_record(r)));
     let state = r.hardware.as_ref();
-    if records.has(RecordKind::Ethernet) {
+    if records.has(RecordKind::Ethernet) && matches!(r.if_type, 0 | ETHERNET) {
         let mac = state.map(|h| h.mac).unwrap_or_default();
         all.push(CounterRecord::Ethernet(ethernet_record(&r.totals, &mac)));
+    }
+    if let Some(vlan) = r.vlan.filter(|_| records.has(RecordKind::Vlan)) {
+        all.push(CounterRecord::Vlan(vlan_record(vlan, &r.totals)));
+    }
+    if let Some(lag) = r.lag.filter(|_| records.has(RecordKind::Lag)) {
+        all.push(CounterRecord::LagPort(lag_record(&lag, aggregate)));
     }
     if records.has(RecordKind::PortName) {
         let name = cut(&r.name, 255).into();
@@ -252,7 +267,7 @@ fn generic_record(r: &IfReport) -> IfCounters {
     };
     IfCounters {
         if_index: r.if_index,
-        if_type: if r.if_type == 0 { 6 } else { r.if_type },
+        if_type: if r.if_type == 0 { ETHERNET } else { r.if_type },
         if_speed: r.speed,
         if_direction: match r.duplex {
             Duplex::Unknown => 0,
@@ -278,6 +293,46 @@ fn generic_record(r: &IfReport) -> IfCounters {
         out_errors: t.tx_errors as u32,
         // RFC 2863 TruthValue.
         promiscuous: if r.promiscuous { 1 } else { 2 },
+    }
+}
+
+/// What a VLAN carried through its sub-interface, both ways together, as a VLAN's counters have no direction.
+fn vlan_record(vlan: u16, t: &IfTotals) -> VlanCounters {
+    let groups = |multicast: u64, broadcast: u64| multicast.wrapping_add(broadcast);
+    let packets = t.rx_packets.wrapping_add(t.tx_packets);
+    let multicast = groups(t.rx_multicast, t.tx_multicast);
+    let broadcast = groups(t.rx_broadcast, t.tx_broadcast);
+    VlanCounters {
+        vlan_id: vlan.into(),
+        octets: t.rx_bytes.wrapping_add(t.tx_bytes),
+        ucast: packets.wrapping_sub(multicast).wrapping_sub(broadcast) as u32,
+        multicast: multicast as u32,
+        broadcast: broadcast as u32,
+        discards: t.rx_drops.wrapping_add(t.tx_drops) as u32,
+    }
+}
+
+/// IEEE 802.1AX: the port's LACP. Markers are neither sent nor answered, what is no LACPDU is not told apart.
+fn lag_record(l: &LagReport, aggregate: u32) -> LagPort {
+    let [actor_admin, actor_oper, partner_admin, partner_oper] = l.states;
+    LagPort {
+        actor_system: Mac(l.actor),
+        partner_system: Mac(l.partner),
+        attached_agg_id: aggregate,
+        states: PortStates {
+            actor_admin,
+            actor_oper,
+            partner_admin,
+            partner_oper,
+        },
+        lacpdus_rx: l.received as u32,
+        marker_rx: UNKNOWN,
+        marker_response_rx: UNKNOWN,
+        unknown_rx: UNKNOWN,
+        illegal_rx: UNKNOWN,
+        lacpdus_tx: l.sent as u32,
+        marker_tx: 0,
+        marker_response_tx: 0,
     }
 }
 
@@ -366,6 +421,68 @@ mod tests {
             [5, 6, 6, 2, 3].map(|n| i.next_counters(&totals(n))),
             [1, 2, 3, 1, 2]
         );
+    }
+
+    #[test]
+    fn records_are_those_of_the_kind_of_interface() {
+        let formats = |r: &IfReport| {
+            let mut out = Vec::new();
+            with_records(r, 70, Records::default(), |records| {
+                out.extend(records.iter().map(|r| r.tag().format()));
+            });
+            out
+        };
+        let plain = report(1, 7);
+        assert_eq!(formats(&plain), [1, 2, 1005]);
+        let sub = IfReport {
+            if_type: 135,
+            vlan: Some(10),
+            ..report(1, 7)
+        };
+        assert_eq!(formats(&sub), [1, 5, 1005]);
+        let tunnel = IfReport {
+            if_type: 131,
+            ..report(1, 7)
+        };
+        assert_eq!(formats(&tunnel), [1, 1005]);
+        let lag = LagReport {
+            bond: 3,
+            actor: [2; 6],
+            partner: [4; 6],
+            states: [5, 0x3D, 2, 0x3F],
+            received: 1 << 32 | 9,
+            sent: 8,
+        };
+        let member = IfReport {
+            lag: Some(lag),
+            ..report(1, 7)
+        };
+        assert_eq!(formats(&member), [1, 2, 7, 1005]);
+        let r = lag_record(&lag, 70);
+        assert_eq!((r.attached_agg_id, r.lacpdus_rx, r.lacpdus_tx), (70, 9, 8));
+        assert_eq!((r.states.actor_oper, r.states.partner_oper), (0x3D, 0x3F));
+    }
+
+    #[test]
+    fn golden_vlan_record() {
+        let v = vlan_record(
+            10,
+            &IfTotals {
+                rx_packets: 100,
+                rx_bytes: 6400,
+                rx_multicast: 10,
+                rx_broadcast: 5,
+                rx_drops: 1,
+                tx_packets: 50,
+                tx_bytes: 3200,
+                tx_multicast: 2,
+                tx_broadcast: 1,
+                tx_drops: 8,
+                ..IfTotals::default()
+            },
+        );
+        assert_eq!((v.vlan_id, v.octets, v.ucast), (10, 9600, 132));
+        assert_eq!((v.multicast, v.broadcast, v.discards), (12, 6, 9));
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub use collector_config::{CollectorConfig, CollectorHost, DEFAULT_PORT, Origin}
 pub use config::{AgentConfig, ConfigError};
 pub use hardware::{HardwareWatch, Watched};
 pub use records::{RecordKind, Records};
-pub use resolution::{Bridged, Gateway, Passage, Resolution, Sampled};
-pub use router::{IfReport, RouteInfo, Router};
+pub use resolution::{Bridged, Gateway, Passage, Resolution, Sampled, TunnelEnds};
+pub use router::{AclMatch, IfReport, LagReport, RouteInfo, Router};
 pub use status::{
     AgentStatus, CollectorState, CollectorStatus, DiscardStatus, LastDrop, Loss, Losses,
     ReasonStatus, RingStatus,

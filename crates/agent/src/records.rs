@@ -45,6 +45,8 @@ kinds! {
     Mpls "mpls" true;
     /// Outer VLAN tags (1012).
     VlanTunnel "vlan-tunnel" false;
+    /// Tunnels that the packet comes out of or goes into (1023 to 1030).
+    Tunnel "tunnel" false;
     /// Transmit queue (1036).
     EgressQueue "egress-queue" false;
     /// Time in the router (1039).
@@ -53,6 +55,10 @@ kinds! {
     Timestamp "timestamp" false;
     /// Counters of Ethernet (2).
     Ethernet "ethernet" true;
+    /// Counters of a VLAN (5).
+    Vlan "vlan" true;
+    /// State of a bond's member (7).
+    Lag "lag" true;
     /// State of the optical module (10).
     Sfp "sfp" true;
     /// Name of the interface (1005).

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use parshall_counters::IfTotals;
 use parshall_device::{Duplex, HardwareState};
-use parshall_sample::Direction;
+use parshall_sample::{Direction, DropSlot};
 
 use crate::elect::Candidate;
 use crate::resolution::{Resolution, Sampled};
@@ -42,8 +42,18 @@ pub trait Router: Send + Sync {
         0
     }
 
+    /// Packets that the router wanted to make and had no buffer for, in all; never falls.
+    fn unmade_drops(&self) -> u64 {
+        0
+    }
+
     /// Name of a slot of the router's graph (a node, or the transmit queues of an interface): where a packet was lost.
     fn slot_name(&self, _slot: u16) -> Option<String> {
+        None
+    }
+
+    /// The access list that dropped a packet, if one did and it is still there.
+    fn acl(&self, _slot: &DropSlot) -> Option<AclMatch> {
         None
     }
 
@@ -89,12 +99,44 @@ pub struct IfReport {
     pub promiscuous: bool,
     /// Counters summed over the workers.
     pub totals: IfTotals,
+    /// The one VLAN that it is, if it is a sub-interface for that.
+    pub vlan: Option<u16>,
+    /// LACP, if it is a member of a bond that speaks it.
+    pub lag: Option<LagReport>,
     /// What the hardware says, where there is some and it was asked.
     pub hardware: Option<HardwareState>,
     /// sFlow is on: its counters are reported.
     pub sflow: bool,
     /// Sampling rate 1-in-N, 0 = off. For the status only: each sample carries its own.
     pub rate: u32,
+}
+
+/// The access list that decided about a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclMatch {
+    /// Its number.
+    pub number: u32,
+    /// What its owner calls it, empty where that is nothing.
+    pub name: String,
+    /// It was asked on the way out, not on the way in.
+    pub outward: bool,
+}
+
+/// What LACP says of a bond's member (IEEE 802.1AX).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LagReport {
+    /// The bond's number.
+    pub bond: u32,
+    /// System of this end.
+    pub actor: [u8; 6],
+    /// System of the other end, zero where none is known.
+    pub partner: [u8; 6],
+    /// State of this end as it is configured and as it is, and of the other end as it is assumed until heard of and as it is.
+    pub states: [u8; 4],
+    /// LACPDUs received.
+    pub received: u64,
+    /// LACPDUs sent.
+    pub sent: u64,
 }
 
 /// What the router would do with a packet.

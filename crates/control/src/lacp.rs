@@ -22,7 +22,7 @@ const AGGREGATE_WAIT: u64 = 2 * SECOND;
 const BURST: u32 = 3;
 
 /// What is assumed of a partner that is not heard: that it wants to hear often, so that it is found soon.
-const ASSUMED: LacpInfo = LacpInfo {
+pub(crate) const ASSUMED: LacpInfo = LacpInfo {
     system_priority: 0,
     system: [0; 6],
     key: 0,
@@ -80,6 +80,10 @@ pub struct Port {
     /// LACPDUs sent since `second`.
     sent: u32,
     second: u64,
+    /// LACPDUs heard and sent in all.
+    counted: (u64, u64),
+    /// The actor's state as configured.
+    configured: u8,
 }
 
 impl Port {
@@ -98,12 +102,22 @@ impl Port {
             need_to_tell: false,
             sent: 0,
             second: 0,
+            counted: (0, 0),
+            configured: own.state & (ACTIVITY | TIMEOUT) | AGGREGATION,
         }
     }
 
     /// What it says of itself.
     pub fn actor(&self) -> &LacpInfo {
         &self.actor
+    }
+    /// Its own state as it is configured.
+    pub fn configured(&self) -> u8 {
+        self.configured
+    }
+    /// LACPDUs heard and sent.
+    pub fn counted(&self) -> (u64, u64) {
+        self.counted
     }
     /// What it knows of the partner.
     pub fn partner(&self) -> &LacpInfo {
@@ -151,6 +165,7 @@ impl Port {
 
     /// A LACPDU came.
     pub fn heard(&mut self, now: u64, pdu: &Lacp) {
+        self.counted.0 += 1;
         if self.receive == Receive::Disabled {
             return;
         }
@@ -266,6 +281,7 @@ impl Port {
             return None;
         }
         self.sent += 1;
+        self.counted.1 += 1;
         self.need_to_tell = false;
         Some(Lacp {
             actor: self.actor,

@@ -3,6 +3,8 @@
 //! Pure: the link's speed, the sample pool and the time are arguments. Follows hsflowd in the rate that a link's speed
 //! gives, and sFlow Version 5, section 4.2.2, in that a rate may change at any time: each sample carries its own.
 
+use std::collections::BTreeMap;
+
 use parshall_sample::MAX_RATE;
 use serde::Serialize;
 
@@ -105,6 +107,28 @@ pub fn rate_for_speed(speed: u64) -> (u32, RateSource) {
     }
     let n = u32::try_from(speed / 1_000_000).unwrap_or(MAX_RATE);
     (n.clamp(LEAST, MAX_RATE), RateSource::Speed)
+}
+
+/// Rates that were given to links of a speed, for interfaces without one of their own (hsflowd's `sampling.SPEED` and
+/// `sampling.bps_ratio`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpeedRates {
+    /// 1-in-N by bits a second, 0 = such links are not sampled.
+    pub by_speed: BTreeMap<u64, u32>,
+    /// N is the speed divided by it, for links of other speeds.
+    pub ratio: Option<u32>,
+}
+
+impl SpeedRates {
+    /// 1-in-N for a link of so many bits a second, if that follows from its speed.
+    pub fn rate(&self, speed: u64) -> Option<u32> {
+        let by_ratio = |r: u32| {
+            let n = u32::try_from(speed / u64::from(r.max(1))).unwrap_or(MAX_RATE);
+            n.clamp(LEAST, MAX_RATE)
+        };
+        let exact = self.by_speed.get(&speed).copied();
+        exact.or_else(|| self.ratio.filter(|_| speed > 0).map(by_ratio))
+    }
 }
 
 /// A rate that follows the traffic.
@@ -215,6 +239,24 @@ mod tests {
             assert_eq!(rate_for_speed(speed).0, rate, "{speed}");
         }
         assert_eq!(rate_for_speed(0).1, RateSource::Default);
+    }
+
+    #[test]
+    fn what_is_said_of_a_speed_comes_before_the_ratio() {
+        let mut all = SpeedRates::default();
+        assert_eq!(all.rate(1_000_000_000), None);
+        all.by_speed.insert(10_000_000_000, 20_000);
+        all.by_speed.insert(25_000_000_000, 0);
+        all.ratio = Some(500_000);
+        for (speed, rate) in [
+            (10_000_000_000, Some(20_000)),
+            (25_000_000_000, Some(0)),
+            (1_000_000_000, Some(2000)),
+            (1_000_000, Some(LEAST)),
+            (0, None),
+        ] {
+            assert_eq!(all.rate(speed), rate, "{speed}");
+        }
     }
 
     /// The rates after each second of so many packets a second.

@@ -43,6 +43,14 @@ impl VirtualKind {
             VirtualKind::Bond(_) => "bond-output",
         }
     }
+    /// The node that receives packets on it.
+    pub fn input_node(&self) -> &'static str {
+        match self {
+            VirtualKind::Sub(_) => "ethernet-input",
+            VirtualKind::Tunnel(_) => "tunnel-input",
+            VirtualKind::Bond(_) => "bond-input",
+        }
+    }
     /// The words of the command that deletes one.
     pub fn delete_words(&self) -> &'static str {
         match self {

@@ -158,6 +158,8 @@ pub struct WorkerCounters {
     pub dropped: Counter,
     /// Packets the router made itself: ICMP errors, ARP, fragments beyond the first.
     pub originated: Counter,
+    /// Packets dropped that were never made, for want of a buffer: copies, and frames of the control thread.
+    pub unmade: Counter,
     /// Packets waiting in hold queues for a neighbour (a level, not a count).
     pub held: Counter,
     /// Buffers of its pool that are free (a level, not a count).
@@ -185,6 +187,7 @@ impl WorkerCounters {
             punted: Counter::default(),
             dropped: Counter::default(),
             originated: Counter::default(),
+            unmade: Counter::default(),
             held: Counter::default(),
             buffers_free: Counter::default(),
             loops: Counter::default(),
@@ -207,6 +210,13 @@ impl WorkerCounters {
         if let Some(c) = at(&self.reasons, usize::from(reason)) {
             c.add(n);
         }
+    }
+
+    /// Counts `n` packets that `node` could not make, for want of a buffer, as dropped: there is nothing to show of them.
+    pub fn drop_unmade(&self, node: u16, n: u64) {
+        self.dropped.add(n);
+        self.unmade.add(n);
+        self.drop_at(node, DropReason::NoBufferSpace.code(), n);
     }
 
     /// Counts `n` drops by `reason` that drop monitoring did not report.

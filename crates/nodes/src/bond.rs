@@ -6,6 +6,7 @@
 //!
 //! Drop reasons: `bond_no_member`, `no_buffer_space`.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,9 +14,11 @@ use parshall_buffer::{BufferIndex, Flags, Frame, IF_MIXED, IF_NONE, Pool};
 use parshall_counters::DropReason;
 use parshall_graph::{CONTINUE, Ctx, Dispatch, Feature, Node, NodeSpec};
 use parshall_ring::Producer;
+use parshall_sample::HeaderProtocol;
 use parshall_wire::lacp::{self, Lacp};
 
 use crate::event::Event;
+use crate::sflow_virtual::VirtualSflow;
 use crate::state::Shared;
 use crate::vlan::is_tag;
 
@@ -74,12 +77,17 @@ pub struct BondViews {
 pub struct BondInput {
     shared: Arc<Shared>,
     events: Producer<Event>,
+    sampling: VirtualSflow,
 }
 
 impl BondInput {
     /// Over this state, telling `events`.
     pub fn new(shared: Arc<Shared>, events: Producer<Event>) -> BondInput {
-        BondInput { shared, events }
+        BondInput {
+            shared,
+            events,
+            sampling: VirtualSflow::default(),
+        }
     }
 }
 
@@ -114,6 +122,7 @@ impl Node for BondInput {
             let bond = bonds.of_member.get(&member).copied().unwrap_or(member);
             if bond != member {
                 cx.receive(&[b], bond);
+                self.sampling.look(cx, b, bond, HeaderProtocol::Ethernet);
             }
             common = match common {
                 None => Some(bond),
@@ -127,6 +136,10 @@ impl Node for BondInput {
         } else {
             Dispatch::All(CONTINUE)
         }
+    }
+
+    fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        self.sampling.message(message);
     }
 }
 
@@ -182,9 +195,7 @@ impl Sender {
         for &member in bond.members.iter().skip(1) {
             cx.count_originated(1);
             let Some(copy) = cx.pool.packet_from(&self.copied[..n], m.rx_if) else {
-                cx.counters.dropped.add(1);
-                let reason = DropReason::NoBufferSpace.code();
-                cx.counters.drop_at(cx.node, reason, 1);
+                cx.counters.drop_unmade(cx.node, 1);
                 continue;
             };
             let c = cx.pool.meta_mut(copy);

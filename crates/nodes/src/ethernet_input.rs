@@ -13,13 +13,16 @@
 //! Drop reasons: `ethernet_too_short`, `l3_mac_mismatch`, `src_mac_multicast`, `unknown_ethertype`,
 //! `unknown_vlan`, `llc_unsupported`, `interface_gone`, `interface_down`, `vlan_tag_missing`, `uc_dip_over_mc_dmac`.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE, Pool};
 use parshall_counters::{DropReason, WorkerCounters};
 use parshall_graph::wide::{Isa, WideNode};
 use parshall_graph::{CONTINUE, Ctx, Dispatch, NodeSpec, TraceRecord};
+use parshall_sample::HeaderProtocol;
 
+use crate::sflow_virtual::VirtualSflow;
 use crate::state::{IfTable, IfView, Shared, if_flags};
 use crate::vlan::{FrameTags, is_tag};
 
@@ -49,12 +52,17 @@ const GROUP: u64 = 1;
 /// The node.
 pub struct EthernetInput {
     shared: Arc<Shared>,
+    /// Sampling of sub-interfaces.
+    sampling: VirtualSflow,
 }
 
 impl EthernetInput {
     /// Over this state.
     pub fn new(shared: Arc<Shared>) -> EthernetInput {
-        EthernetInput { shared }
+        EthernetInput {
+            shared,
+            sampling: VirtualSflow::default(),
+        }
     }
 }
 
@@ -63,7 +71,7 @@ impl WideNode for EthernetInput {
     fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let interfaces = self.shared.interfaces(cx.rcu);
         if frame.rx_if == IF_MIXED {
-            give(cx, interfaces, frame);
+            give(cx, interfaces, &mut self.sampling, frame);
             return Dispatch::Each;
         }
         let view = interfaces.view(frame.rx_if);
@@ -71,7 +79,7 @@ impl WideNode for EthernetInput {
             if view.flags & (if_flags::SUBS | if_flags::RETAG) == 0 {
                 return Dispatch::All(L2_INPUT);
             }
-            give(cx, interfaces, frame);
+            give(cx, interfaces, &mut self.sampling, frame);
             return Dispatch::Each;
         }
         if let Some(next) = strip_alike(cx, frame, &view) {
@@ -84,6 +92,10 @@ impl WideNode for EthernetInput {
             classify(cx, i, b, &view);
         }
         Dispatch::Each
+    }
+
+    fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        self.sampling.message(message);
     }
 }
 
@@ -108,7 +120,7 @@ impl Batch {
 
 /// Gives each packet of a frame to the interface that its tags say, and judges it there.
 #[inline(never)]
-fn give(cx: &mut Ctx<'_>, interfaces: &IfTable, frame: &mut Frame) {
+fn give(cx: &mut Ctx<'_>, interfaces: &IfTable, sampling: &mut VirtualSflow, frame: &mut Frame) {
     let mut batch = Batch {
         interface: IF_NONE,
         packets: 0,
@@ -128,6 +140,7 @@ fn give(cx: &mut Ctx<'_>, interfaces: &IfTable, frame: &mut Frame) {
             cx.pool.meta_mut(b).rx_if = to;
             batch.packets += 1;
             batch.bytes += u64::from(m.total_len());
+            sampling.look(cx, b, to, HeaderProtocol::Ethernet);
         }
         take(cx, interfaces, (i, b), to, (to == m.rx_if, &tags));
         common = match common {

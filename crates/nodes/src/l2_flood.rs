@@ -6,14 +6,17 @@
 //!
 //! Drop reasons: `l2_no_bridge_domain`, `l2_no_member`, `no_buffer_space` (of a copy).
 
+use std::any::Any;
 use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
 use parshall_counters::DropReason;
 use parshall_graph::{CONTINUE, Ctx, Dispatch, Node, NodeSpec};
+use parshall_sample::HeaderProtocol;
 
 use crate::bridge::{BridgeDomain, BridgePort};
 use crate::ethernet_input::format_ethernet;
+use crate::sflow_virtual::VirtualSflow;
 use crate::state::Shared;
 
 /// The node's description.
@@ -37,6 +40,8 @@ pub struct L2Flood {
     shared: Arc<Shared>,
     /// Where the present run goes. Has room for all interfaces.
     targets: Vec<Target>,
+    /// Sampling of what the domains' routed interfaces receive.
+    sampling: VirtualSflow,
 }
 
 impl L2Flood {
@@ -45,6 +50,7 @@ impl L2Flood {
         L2Flood {
             shared,
             targets: Vec::with_capacity(interfaces + 1),
+            sampling: VirtualSflow::default(),
         }
     }
 
@@ -76,36 +82,35 @@ impl L2Flood {
         let Some((last, others)) = self.targets.split_last() else {
             return drop_all(cx, packets, at, DropReason::L2NoMember);
         };
+        let sampling = &mut self.sampling;
         for target in others {
-            copy_to(cx, packets, *target);
+            copy_to(cx, sampling, packets, *target);
         }
         for (i, &b) in packets.iter().enumerate() {
-            cx.next[at + i] = send(cx, b, *last);
+            cx.next[at + i] = send(cx, sampling, b, *last);
         }
     }
 }
 
 /// Sends a copy of every packet to a target.
-fn copy_to(cx: &mut Ctx<'_>, packets: &[BufferIndex], target: Target) {
+fn copy_to(cx: &mut Ctx<'_>, sampling: &mut VirtualSflow, packets: &[BufferIndex], target: Target) {
     let mut lost = 0;
     for &b in packets {
         let Some(copy) = cx.pool.duplicate(b) else {
             lost += 1;
             continue;
         };
-        let next = send(cx, copy, target);
+        let next = send(cx, sampling, copy, target);
         cx.emit(next, copy);
     }
     cx.count_originated(packets.len() as u64);
     if lost != 0 {
-        cx.counters.dropped.add(lost);
-        let reason = DropReason::NoBufferSpace.code();
-        cx.counters.drop_at(cx.node, reason, lost);
+        cx.counters.drop_unmade(cx.node, lost);
     }
 }
 
 /// Makes a packet one for a target, and says where it goes next.
-fn send(cx: &mut Ctx<'_>, b: BufferIndex, target: Target) -> u16 {
+fn send(cx: &mut Ctx<'_>, sampling: &mut VirtualSflow, b: BufferIndex, target: Target) -> u16 {
     match target {
         Target::Port(tx_if) => {
             cx.pool.meta_mut(b).tx_if = tx_if;
@@ -113,6 +118,7 @@ fn send(cx: &mut Ctx<'_>, b: BufferIndex, target: Target) -> u16 {
         }
         Target::Router(bvi) => {
             cx.receive(&[b], bvi);
+            sampling.look(cx, b, bvi, HeaderProtocol::Ethernet);
             ETHERNET_INPUT
         }
     }
@@ -138,5 +144,9 @@ impl Node for L2Flood {
         }
         (frame.rx_if, frame.tx_if) = (IF_MIXED, IF_MIXED);
         Dispatch::Each
+    }
+
+    fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        self.sampling.message(message);
     }
 }

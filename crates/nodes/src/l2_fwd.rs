@@ -8,6 +8,7 @@
 //! Drop reasons: `ethernet_too_short`, `src_mac_multicast`, `l2_no_bridge_domain`, `l2_reserved_mac`, `l2_filtered`,
 //! `l2_mac_move_violation`, `interface_down`, `l2_same_port`, `l2_split_horizon`, `l2_unknown_unicast`, `l2_flood_off`, `l2_forward_off`.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, FRAME_SIZE, Frame, IF_MIXED, IF_NONE, Meta};
@@ -16,6 +17,7 @@ use parshall_fib::{MacEntry, MacKey, MacSpot, MacTable};
 use parshall_graph::wide::{Isa, WideNode};
 use parshall_graph::{CONTINUE, Ctx, Dispatch, NodeSpec};
 use parshall_ring::Producer;
+use parshall_sample::HeaderProtocol;
 
 use crate::bridge::{BridgePort, PortRole, bridge_flags};
 use crate::ethernet_input::{count_group, format_ethernet, halves};
@@ -23,6 +25,7 @@ use crate::event::Event;
 use crate::l2_arp::{Arp, terminate};
 use crate::l2_learn::Learner;
 use crate::l2_nd;
+use crate::sflow_virtual::VirtualSflow;
 use crate::state::Shared;
 
 /// The node's description.
@@ -56,6 +59,8 @@ pub struct Bridging {
     /// What the table says of sources and destinations, see [`MacEntry::bits`].
     from: Box<[u32; FRAME_SIZE]>,
     to: Box<[u32; FRAME_SIZE]>,
+    /// Sampling of what the domains' routed interfaces receive.
+    sampling: VirtualSflow,
 }
 
 /// Where a run of packets comes from.
@@ -107,6 +112,10 @@ impl WideNode for L2Fwd {
         }
         self.bridging.mixed::<I>(cx, frame, |m| m.rx_if)
     }
+
+    fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        self.bridging.sampling.message(message);
+    }
 }
 
 impl Bridging {
@@ -119,6 +128,7 @@ impl Bridging {
             dst: Box::new([MacSpot::default(); FRAME_SIZE]),
             from: Box::new([0; FRAME_SIZE]),
             to: Box::new([0; FRAME_SIZE]),
+            sampling: VirtualSflow::default(),
         }
     }
 
@@ -360,6 +370,7 @@ impl Bridging {
                 return Err(DropReason::InterfaceDown);
             }
             cx.receive(&[b], tx_if);
+            self.sampling.look(cx, b, tx_if, HeaderProtocol::Ethernet);
             cx.next[i] = ETHERNET_INPUT;
             return Ok(());
         }

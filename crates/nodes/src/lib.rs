@@ -51,6 +51,7 @@ mod rewrite;
 mod sflow;
 mod sflow_drop;
 mod sflow_tx;
+mod sflow_virtual;
 pub mod state;
 mod sub_interface_output;
 mod tag_rewrite;
@@ -81,6 +82,7 @@ pub use icmp_error::IcmpSettings;
 pub use sflow::SflowSettings;
 pub use sflow_drop::DropSettings;
 pub use sflow_tx::SflowTxSettings;
+pub use sflow_virtual::VirtualSamplers;
 pub use state::{
     IfAddresses, IfTable, IfView, POP_IP4, POP_IP6, POP_MPLS, Shared, TableLimits, if_flags,
 };

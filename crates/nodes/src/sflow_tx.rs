@@ -11,10 +11,15 @@ use parshall_buffer::{BufferIndex, Flags, Frame, IF_MIXED, IF_NONE, Meta};
 use parshall_graph::{CONTINUE, Ctx, Dispatch, Feature, Node, NodeSpec};
 use parshall_linux::clock::{tsc, tsc_hz};
 use parshall_ring::Producer;
-use parshall_sample::{Direction, MAX_HEADER, NO_QUEUE, NO_TRANSIT, SampleSlot, Sampler};
+use parshall_sample::{
+    Direction, HeaderProtocol, MAX_HEADER, NO_QUEUE, NO_TRANSIT, SampleSlot, Sampler,
+};
 
 use crate::hold;
 use crate::sflow::{SflowSettings, copy_header};
+
+/// Bytes of an Ethernet header.
+const ETHERNET: u16 = 14;
 
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new("sflow-output", &[])
@@ -32,12 +37,15 @@ pub struct SflowTxSettings {
     pub sampling: SflowSettings,
     /// Transmit queue that this worker's packets go to.
     pub queue: u16,
+    /// It sends packets, not frames: their Ethernet header says no more than what they are, as that of a tunnel's does.
+    pub bare: bool,
 }
 
 struct Port {
     sampler: Sampler,
     header_bytes: usize,
     queue: u16,
+    bare: bool,
 }
 
 /// The node.
@@ -57,6 +65,7 @@ impl SflowOutput {
             sampler: Sampler::new(0, first.wrapping_add(i as u64)),
             header_bytes: 128,
             queue: NO_QUEUE,
+            bare: false,
         };
         SflowOutput {
             ports: (0..interfaces).map(port).collect(),
@@ -95,19 +104,25 @@ fn take(
     let now = cx.now;
     let view = cx.pool.view();
     let m = view.meta(b);
-    let wanted = port.header_bytes.min(usize::from(m.len));
+    let (protocol, skip) = match port.bare {
+        true => bare(view.peek(b, m.data)),
+        false => (HeaderProtocol::Ethernet, 0),
+    };
+    let len = m.len.saturating_sub(skip);
+    let wanted = port.header_bytes.min(usize::from(len));
     let (rx_if, transit_ns) = origin(m, now, since);
     let taken = ring.write(|slot| {
         slot.rx_if = rx_if;
         slot.tx_if = tx_if;
         slot.rate = port.sampler.rate();
-        slot.frame_len = m.total_len();
+        slot.frame_len = m.total_len().saturating_sub(skip.into());
         slot.time = now.wrapping_add(since);
         slot.transit_ns = transit_ns;
         slot.queue = port.queue;
         slot.header_len = wanted as u16;
         slot.direction = Direction::Tx;
-        copy_header(&mut slot.header, &view, b, m.data, wanted);
+        slot.protocol = protocol;
+        copy_header(&mut slot.header, &view, b, m.data + skip, wanted);
     });
     if let Some(c) = cx.counters.interface(tx_if) {
         if taken {
@@ -115,6 +130,16 @@ fn take(
         } else {
             c.tx_sample_drops.add(1)
         }
+    }
+}
+
+/// What a packet is whose Ethernet header only stands for that, and the length of that header.
+fn bare(head: &[u8; 16]) -> (HeaderProtocol, u16) {
+    match [head[12], head[13]] {
+        [0x08, 0x00] => (HeaderProtocol::Ip4, ETHERNET),
+        [0x86, 0xDD] => (HeaderProtocol::Ip6, ETHERNET),
+        [0x88, 0x47] => (HeaderProtocol::Mpls, ETHERNET),
+        _ => (HeaderProtocol::Ethernet, 0),
     }
 }
 
@@ -157,7 +182,7 @@ impl Node for SflowOutput {
         };
         if let Some(port) = self.ports.get_mut(s.sampling.if_index as usize) {
             port.header_bytes = usize::from(s.sampling.header_bytes).min(MAX_HEADER);
-            port.queue = s.queue;
+            (port.queue, port.bare) = (s.queue, s.bare);
             if port.sampler.rate() != s.sampling.rate {
                 port.sampler.set_rate(s.sampling.rate);
             }

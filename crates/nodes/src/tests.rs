@@ -24,5 +24,6 @@ mod observe;
 mod reassembly;
 mod sflow;
 mod sflow_tx;
+mod sflow_virtual;
 mod tunnels;
 mod vlan;

@@ -7,14 +7,17 @@
 //!
 //! Drop reasons: `no_tunnel`, `vxlan_malformed`, `gre_malformed`, `tunnel_payload`, `interface_down`, `nested_too_deep`.
 
+use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
 use parshall_counters::DropReason;
 use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+use parshall_sample::HeaderProtocol;
 
 use crate::parts::checksum_ok;
+use crate::sflow_virtual::VirtualSflow;
 use crate::state::{IfTable, Shared, if_flags};
 use crate::tunnel::{
     Encap, GRE, GRE_TEB, PROTO_GRE, PROTO_IP4, PROTO_IP6, PROTO_UDP, TunnelKey, Tunnels, UDP_VXLAN,
@@ -40,12 +43,16 @@ const GRE_CHECKSUM: usize = 4;
 /// The node.
 pub struct TunnelInput {
     shared: Arc<Shared>,
+    sampling: VirtualSflow,
 }
 
 impl TunnelInput {
     /// Over this state.
     pub fn new(shared: Arc<Shared>) -> TunnelInput {
-        TunnelInput { shared }
+        TunnelInput {
+            shared,
+            sampling: VirtualSflow::default(),
+        }
     }
 }
 
@@ -138,7 +145,7 @@ pub fn table_of(cx: &Ctx<'_>, interfaces: &IfTable, b: BufferIndex, ip6: bool) -
 impl TunnelInput {
     /// Takes the packet inside out of packet `b`; says its interface and where it goes.
     fn unpack(
-        &self,
+        &mut self,
         cx: &mut Ctx<'_>,
         b: BufferIndex,
         last: &mut Option<(TunnelKey, u32)>,
@@ -176,7 +183,19 @@ impl TunnelInput {
         (m.l2, m.l3) = (m.data, m.data);
         (m.table, m.flow_hash, m.dpo) = (IF_NONE, 0, 0);
         cx.receive(&[b], if_index);
+        self.sampling.look(cx, b, if_index, begins_with(found.next));
         Ok((if_index, found.next))
+    }
+}
+
+/// What a packet that goes to one of the next nodes begins with.
+#[inline(always)]
+fn begins_with(next: u16) -> HeaderProtocol {
+    match next {
+        IP4_INPUT => HeaderProtocol::Ip4,
+        IP6_INPUT => HeaderProtocol::Ip6,
+        MPLS_INPUT => HeaderProtocol::Mpls,
+        _ => HeaderProtocol::Ethernet,
     }
 }
 
@@ -199,5 +218,9 @@ impl Node for TunnelInput {
         }
         frame.rx_if = if mixed { IF_MIXED } else { common };
         Dispatch::Each
+    }
+
+    fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {
+        self.sampling.message(message);
     }
 }

@@ -175,6 +175,7 @@ fn a_cross_connect_with_sampling() {
             ..settings
         },
         queue: 0,
+        bare: false,
     };
     lab.tell("sflow-output", sending);
     let frames = vec![to_router(1).payload_len(50).build()];

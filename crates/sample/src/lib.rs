@@ -36,7 +36,7 @@ pub enum Direction {
 ///
 /// What stands before the header fits into one cache line with the header's first bytes, so that a sample of a
 /// short packet touches two lines. A ring that only the receive sampler writes to keeps the defaults in
-/// `transit_ns`, `queue` and `direction`: it need not write them.
+/// `transit_ns`, `queue`, `direction` and `protocol`: it need not write them.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct SampleSlot {
@@ -60,6 +60,8 @@ pub struct SampleSlot {
     pub header_len: u16,
     /// Which way it went.
     pub direction: Direction,
+    /// What `header` begins with.
+    pub protocol: HeaderProtocol,
     /// First bytes of the frame.
     pub header: [u8; MAX_HEADER],
 }
@@ -78,6 +80,7 @@ impl Default for SampleSlot {
             queue: NO_QUEUE,
             header_len: 0,
             direction: Direction::Rx,
+            protocol: HeaderProtocol::Ethernet,
             header: [0; MAX_HEADER],
         }
     }

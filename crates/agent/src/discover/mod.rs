@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::collector_config::CollectorConfig;
 
-pub use settings::{Settings, number};
+pub use settings::{MAX_SPEEDS, Settings, number, speed};
 
 const SECOND: u64 = 1_000_000_000;
 /// Seconds to the next question when there was no answer.

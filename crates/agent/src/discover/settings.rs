@@ -41,7 +41,7 @@ const MAX_HEADER: u64 = 256;
 /// Most reports of dropped packets a second.
 const MAX_DROPS: u64 = 10_000;
 /// Speeds that are told apart.
-const MAX_SPEEDS: usize = 64;
+pub const MAX_SPEEDS: usize = 64;
 
 impl Settings {
     /// Takes `key` = `value` in. Says whether it knows such a key.
@@ -106,9 +106,9 @@ pub fn number(text: &str, max: u64) -> Result<u64, String> {
 }
 
 /// A speed such as `100M`, `10G` or `2.5G`, in bits a second. hsflowd compares the text; so does this, where it can be
-/// read as one speed only.
-fn speed(text: &str) -> Option<u64> {
-    let times: u64 = match text.as_bytes().last()? {
+/// read as one speed only. The letter may be of either case.
+pub fn speed(text: &str) -> Option<u64> {
+    let times: u64 = match text.as_bytes().last()?.to_ascii_lowercase() {
         b'k' => 1_000,
         b'm' => 1_000_000,
         b'g' => 1_000_000_000,

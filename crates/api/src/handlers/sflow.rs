@@ -1,4 +1,5 @@
-//! sFlow. VPP has one rate, one direction and one header length for all; here they are what interfaces follow that were not told otherwise.
+//! sFlow. VPP has one rate, one direction and one header length for all; here they are what interfaces follow that were not
+//! told otherwise. VPP samples hardware alone; here sub-interfaces, tunnels and bonds are sampled under their own number.
 
 use parshall_control::{Interface, Router, SampleDirection, SflowPort, header_range};
 use parshall_vpp_wire::msg::*;
@@ -89,11 +90,8 @@ fn header(bytes: u32) -> u16 {
 
 fn enable(r: &mut Router, index: u32, on: bool) -> Done<()> {
     let i: &Interface = interface_of(r, index)?;
-    if i.sub().is_some() || index == 0 {
-        let why = format!(
-            "{} has no hardware: sampling is enabled on its parent",
-            i.name
-        );
+    if index == 0 {
+        let why = format!("{} stands for the router itself", i.name);
         return Err(Refusal::new(retval::NO_INTERFACE, why));
     }
     let name = i.name.clone();

@@ -34,6 +34,12 @@ pub(super) const RECORDS: Section = Section {
             "Outer VLAN tags, of packets with several.",
         ),
         field(
+            "tunnel",
+            Kind::Bool,
+            Value("false"),
+            "Outer headers and network identifiers, of packets that come out of a tunnel or go into one.",
+        ),
+        field(
             "egress-queue",
             Kind::Bool,
             Value("false"),
@@ -56,6 +62,18 @@ pub(super) const RECORDS: Section = Section {
             Kind::Bool,
             Value("true"),
             "Counters of Ethernet.",
+        ),
+        field(
+            "vlan",
+            Kind::Bool,
+            Value("true"),
+            "Counters of a VLAN, of sub-interfaces that are one.",
+        ),
+        field(
+            "lag",
+            Kind::Bool,
+            Value("true"),
+            "State of LACP, of members of bonds.",
         ),
         field(
             "sfp",

@@ -1,5 +1,6 @@
 //! Fields of sFlow.
 
+use parshall_agent::discover::MAX_SPEEDS;
 use parshall_agent::elect::Election;
 use parshall_agent::netlink::NetlinkConfig;
 use parshall_agent::{AgentConfig, CollectorConfig};
@@ -12,6 +13,33 @@ use crate::schema::{Kind, Section};
 const INTERVAL: Kind = Kind::Uint {
     min: 0,
     max: AgentConfig::MAX_INTERVAL as u64,
+};
+
+const SPEED_RATE: Section = Section {
+    title: "The sampling rate of a speed",
+    help: "",
+    fields: &[
+        field(
+            "speed",
+            Kind::Uint {
+                min: 1,
+                max: i64::MAX as u64,
+            },
+            Required,
+            "Speed of the link.",
+        )
+        .unit("bits a second"),
+        field(
+            "rate",
+            Kind::Uint {
+                min: 0,
+                max: parshall_sample::MAX_RATE as u64,
+            },
+            Required,
+            "Sample one of so many packets; 0 = none.",
+        )
+        .unit("packets"),
+    ],
 };
 
 pub(super) const SFLOW: Section = Section {
@@ -46,6 +74,25 @@ pub(super) const SFLOW: Section = Section {
             "Sample one of so many packets.",
         )
         .unit("packets"),
+        field(
+            "sampling-rates",
+            Kind::List {
+                of: &Kind::Record(&SPEED_RATE),
+                max: MAX_SPEEDS,
+            },
+            None,
+            "Rates of links by their speed, which come before `sampling-ratio` and `sampling-rate`.",
+        ),
+        field(
+            "sampling-ratio",
+            Kind::Uint {
+                min: 1,
+                max: u32::MAX as u64,
+            },
+            None,
+            "Sample one of speed / ratio packets, at least one of 100; `sampling-rate` holds where the speed is not known then.",
+        )
+        .unit("bits a second"),
         field(
             "direction",
             DIRECTION,

@@ -76,6 +76,8 @@ enum Setting {
     Number(&'static str, u64),
     /// A word, likewise.
     Word(&'static str, &'static str),
+    /// 1-in-N of links of a speed in bits a second.
+    RateAt(u64, u32),
     /// Dropped packets reported a second.
     Drops(u32),
     AgentAddress(IpAddr),
@@ -103,6 +105,7 @@ impl Imported {
     pub fn yaml(&self) -> String {
         let mut out = "sflow:\n".to_owned();
         let mut collectors = String::new();
+        let mut rates = String::new();
         let mut rest = String::new();
         for i in &self.items {
             // Writing to a String cannot fail.
@@ -110,6 +113,9 @@ impl Imported {
                 Setting::Collector(c) => writeln!(collectors, "    - {}", collector_yaml(c)),
                 Setting::Number(name, n) => writeln!(rest, "  {name}: {n}"),
                 Setting::Word(name, word) => writeln!(rest, "  {name}: {word}"),
+                Setting::RateAt(speed, n) => {
+                    writeln!(rates, "    - {{speed: {speed}, rate: {n}}}")
+                }
                 Setting::Drops(n) => writeln!(rest, "  drop-limit: {n}"),
                 Setting::AgentAddress(a) => writeln!(rest, "  agent-address: \"{a}\""),
                 Setting::Election(e) => writeln!(rest, "  agent-election: {}", election_yaml(e)),
@@ -125,7 +131,11 @@ impl Imported {
         if !collectors.is_empty() {
             out += "  collectors:\n";
         }
-        out + &collectors + &rest
+        out += &collectors;
+        if !rates.is_empty() {
+            out += "  sampling-rates:\n";
+        }
+        out + &rates + &rest
     }
 }
 
@@ -135,6 +145,7 @@ impl Setting {
             Setting::Collector(c) => collector_command(c),
             Setting::Number(name, n) => format!("sflow {name} {n}"),
             Setting::Word(name, word) => format!("sflow {name} {word}"),
+            Setting::RateAt(speed, n) => format!("sflow sampling-rate-at {speed} {n}"),
             Setting::Drops(n) => format!("sflow drop-monitoring limit {n}"),
             Setting::AgentAddress(a) => format!("sflow agent-address {a}"),
             Setting::Election(e) => election_command(e),

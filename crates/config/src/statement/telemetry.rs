@@ -9,6 +9,7 @@ const GLOBAL: &[(&str, &str)] = &[
     ("sflow agent-address", "auto"),
     ("sflow sub-agent-id", "0"),
     ("sflow sampling-rate", "auto"),
+    ("sflow sampling-ratio", "off"),
     ("sflow header-bytes", "128"),
     ("sflow polling-interval", "20"),
     ("sflow host-interval", "30"),
@@ -43,6 +44,18 @@ pub(super) fn telemetry(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
             w.get(at + 1),
             line,
             unset,
+        )]);
+    }
+    if let Some(at) = w.starts("sflow sampling-rate-at") {
+        let word = w.get(at);
+        let speed = parshall_agent::discover::speed(word);
+        let speed = speed.map_or_else(|| word.to_owned(), |s| s.to_string());
+        let words = format!("sflow sampling-rate-at {speed}");
+        return Some(vec![one(
+            words.clone(),
+            w.get(at + 1),
+            line,
+            format!("{words} off"),
         )]);
     }
     if let Some(at) = w.starts("sflow enable") {

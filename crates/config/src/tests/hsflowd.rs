@@ -71,6 +71,7 @@ fn every_key_is_used_or_noted_with_its_line() {
             "line 6: polling: sflow polling-interval 20",
             "line 6: polling: sflow host-interval 20",
             "line 5: sampling: sflow sampling-rate 1000",
+            "line 18: sampling.10g: sflow sampling-rate-at 10000000000 10000",
             "line 7: headerBytes: sflow header-bytes 64",
         ]
     );
@@ -88,8 +89,6 @@ fn every_key_is_used_or_noted_with_its_line() {
             "line 20: uuid: has no meaning here, not used",
             "line 21: colour: is not known, not used",
             "line 23: shape: is not known, not used",
-            "line 18: sampling.10g: not used: without `sampling` rates follow speed / 1000000; give interfaces others by \
-             `sflow: {sampling-rate: N}`",
             "line 7: headerBytes: raised to 64, the least here",
         ]
     );
@@ -103,6 +102,7 @@ fn commands_yaml_and_a_configuration_file_are_the_same() {
         FULL,
         "sflow { collector { ip=192.0.2.1 } }",
         "sflow { DNS-SD { } agentIP=192.0.2.9 agent.cidr=fd00::/8 sampling=0 }",
+        "sflow { collector { ip=192.0.2.1 } sampling.1G=2000 sampling.10G=20000 sampling.bps_ratio=500000 }",
         "sflow { DNSSD = on DNSSD_domain = .a.example collector { ip = a.b } ",
     ] {
         let mut want = commands(text);

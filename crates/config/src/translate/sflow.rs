@@ -83,6 +83,7 @@ impl Builder<'_, '_> {
         for field in [
             "sub-agent-id",
             "sampling-rate",
+            "sampling-ratio",
             "header-bytes",
             "polling-interval",
             "host-interval",
@@ -91,6 +92,27 @@ impl Builder<'_, '_> {
             if let Some(n) = r.get(field).and_then(|i| i.value.uint()) {
                 self.line(r, field, format!("sflow {field} {n}"));
             }
+        }
+        self.speed_rates(r);
+    }
+
+    fn speed_rates(&mut self, r: &Record) {
+        let mut seen = BTreeSet::new();
+        for item in r.records("sampling-rates") {
+            let number = |field: &str| item.get(field).and_then(|i| i.value.uint());
+            let (Some(speed), Some(rate)) = (number("speed"), number("rate")) else {
+                continue;
+            };
+            if !seen.insert(speed) {
+                let message = format!("the rate of {speed} bits a second is given twice");
+                self.error(item, "speed", message);
+                continue;
+            }
+            self.line(
+                item,
+                "rate",
+                format!("sflow sampling-rate-at {speed} {rate}"),
+            );
         }
     }
 

@@ -22,8 +22,8 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: set,
     },
     CommandSpec {
-        pattern: "sflow records <kind:{switch|router|gateway|mpls|vlan-tunnel|egress-queue|transit-delay|timestamp|\
-                  ethernet|sfp|port-name|processor|app|host}> ( on | off )",
+        pattern: "sflow records <kind:{switch|router|gateway|mpls|vlan-tunnel|tunnel|egress-queue|transit-delay|timestamp|\
+                  ethernet|vlan|lag|sfp|port-name|processor|app|host}> ( on | off )",
         help: "Put a record in samples, or leave it out",
         detail: "docs/reference/sflow-records.md says what each tells. The header of a packet, the counters of an \
                  interface and the reason of a drop are always there.",

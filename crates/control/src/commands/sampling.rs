@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use parshall_agent::discover::speed;
 use parshall_command::{Args, CommandSpec};
 use parshall_sample::MAX_RATE;
 use serde::Serialize;
@@ -35,6 +36,28 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
             ),
         ],
         handler: rate,
+    },
+    CommandSpec {
+        pattern: "sflow sampling-rate-at <speed:word> ( <rate:u32 0..=1073741824> | off )",
+        help: "Sample one packet in N on interfaces of a speed, without a rate of their own",
+        detail: "It comes before sampling-ratio and sampling-rate.",
+        params: &[
+            ("speed", "Of the link, such as 100M, 2.5G or 10G"),
+            ("rate", "N; 0 = such links are not sampled"),
+            ("off", "What holds for all"),
+        ],
+        handler: rate_at,
+    },
+    CommandSpec {
+        pattern: "sflow sampling-ratio ( <ratio:u32 1..=4294967295> | off )",
+        help: "Sample one packet in N on interfaces without a rate of their own, N being their speed divided by this",
+        detail: "At least one in 100. It comes before sampling-rate, which then holds where the speed is not known. \
+                 off at first.",
+        params: &[
+            ("ratio", "Bits a second for which N is one"),
+            ("off", "What holds for all"),
+        ],
+        handler: ratio,
     },
     CommandSpec {
         pattern: "sflow direction <direction:{rx|tx|both}>",
@@ -111,6 +134,28 @@ fn direction(args: &Args) -> Option<SampleDirection> {
 
 fn rate(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
     r.set_sflow_rate(args.get("rate"))?;
+    Ok(Output::Done)
+}
+
+fn rate_at(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    let word: &str = args.need("speed")?;
+    let speed = speed(word).or_else(|| word.parse().ok().filter(|s| *s > 0));
+    let speed = speed.ok_or_else(|| {
+        Error::refused(format!("{word} is no speed; write it as 100M, 2.5G or 10G"))
+    })?;
+    let mut rates = r.sflow.speed_rates.clone();
+    match args.get("rate") {
+        Some(n) => rates.by_speed.insert(speed, n),
+        None => rates.by_speed.remove(&speed),
+    };
+    r.set_speed_rates(rates)?;
+    Ok(Output::Done)
+}
+
+fn ratio(r: &mut Router, args: &Args, _: &Context) -> Result<Output> {
+    let mut rates = r.sflow.speed_rates.clone();
+    rates.ratio = args.get("ratio");
+    r.set_speed_rates(rates)?;
     Ok(Output::Done)
 }
 

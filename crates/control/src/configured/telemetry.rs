@@ -23,6 +23,10 @@ impl Router {
         }
         r.unless("sub-agent-id", c.sub_agent_id.into(), d.sub_agent_id.into());
         r.some("sampling-rate", s.rate);
+        r.some("sampling-ratio", s.speed_rates.ratio);
+        let by_speed = s.speed_rates.by_speed.iter();
+        let by_speed = by_speed.map(|(speed, rate)| json!({"speed": speed, "rate": rate}));
+        r.list("sampling-rates", by_speed.collect());
         if s.direction != Default::default() {
             r.put("direction", s.direction.word());
         }

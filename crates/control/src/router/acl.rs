@@ -11,6 +11,7 @@ use parshall_acl::{AclList, AclTables, Compiled, Entry, Hits, MAX_RULES, Rule};
 
 use super::Router;
 use crate::error::{Error, Result};
+use crate::telemetry::AclNames;
 
 /// Access lists at most.
 const MAX_LISTS: usize = 4096;
@@ -83,6 +84,17 @@ impl Default for AclState {
             revisions: 0,
             compiled: HashMap::new(),
         }
+    }
+}
+
+impl AclState {
+    /// Numbers and names of an interface's lists: of the way in, and of the way out.
+    pub(super) fn names(&self, if_index: u32) -> AclNames {
+        let Some(lists) = self.interfaces.get(&if_index) else {
+            return AclNames::default();
+        };
+        let name = |n: &u32| (*n, self.lists.get(n).map_or("", |a| &a.tag).to_owned());
+        [&lists.input, &lists.output].map(|l| l.iter().map(name).collect())
     }
 }
 
@@ -390,6 +402,9 @@ impl Router {
         acls.compiled = kept;
         let shared = &self.engine.shared;
         shared.acls.publish(&shared.domain, tables);
+        if self.sflow.is_running() {
+            self.publish_view();
+        }
         Ok(())
     }
 }

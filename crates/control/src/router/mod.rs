@@ -18,6 +18,7 @@ mod interfaces;
 mod memif;
 mod neighbors;
 mod placement;
+mod receivers;
 mod routes;
 mod sampling;
 mod settings;

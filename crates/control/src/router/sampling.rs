@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use parshall_agent::Router as _;
+use parshall_agent::discover::MAX_SPEEDS;
 use parshall_nodes::{SflowSettings, SflowTxSettings};
 use parshall_sample::{MAX_HEADER, MAX_RATE, MAX_TARGET, NO_QUEUE};
 
@@ -11,7 +12,9 @@ use super::Router;
 use crate::error::{Error, Result};
 use crate::ifindex::{self, IfIndexKind, IfNumbers, MAX_FILE, Numbers};
 use crate::interface::Interface;
-use crate::sampling::{Adaptive, RateSource, SampleDirection, SflowPort, Tuner, rate_for_speed};
+use crate::sampling::{
+    Adaptive, RateSource, SampleDirection, SflowPort, SpeedRates, Tuner, rate_for_speed,
+};
 
 /// Fewest header bytes: Ethernet, a tag, IPv6 and ports are in them.
 const MIN_HEADER: u16 = 64;
@@ -141,6 +144,7 @@ impl Router {
         self.switch_samplers(index)?;
         self.publish();
         self.start_agent()?;
+        self.hand_rings_over()?;
         if port.is_none() {
             self.take_last_samples()?;
         }
@@ -153,7 +157,10 @@ impl Router {
     fn switch_samplers(&mut self, index: u32) -> Result<()> {
         let wanted = self.sampling(index).filter(|s| s.rate != 0);
         let wanted = wanted.map(|s| s.direction);
-        let rx = wanted.is_some_and(SampleDirection::rx);
+        // What has no device is shown to samplers elsewhere.
+        let device = |i: &Interface| i.device.is_some();
+        let device = self.interfaces.get(index).is_some_and(device);
+        let rx = device && wanted.is_some_and(SampleDirection::rx);
         let tx = wanted.is_some_and(SampleDirection::tx);
         let nodes = [("sflow", rx), ("sflow-output", tx)];
         for (node, _) in nodes.iter().filter(|(_, on)| !on) {
@@ -187,6 +194,7 @@ impl Router {
             .map(|n| (n, RateSource::Adaptive))
             .or(port.rate.map(|n| (n, RateSource::Set)))
             .or_else(|| Some((self.discovered_rate(i)?, RateSource::Dns)))
+            .or_else(|| Some((self.sflow.speed_rates.rate(i.speed)?, RateSource::Speed)))
             .or(self.sflow.rate.map(|n| (n, RateSource::All)));
         let (rate, source) = given.unwrap_or_else(|| rate_for_speed(i.speed));
         Some(Sampling {
@@ -209,8 +217,11 @@ impl Router {
         };
         let s = self.sampling(index).unwrap_or(off);
         self.sflow.told.insert(index, s.rate);
-        let queues = self.interfaces.get(index).map_or(0, |i| i.tx_queues);
+        let i = self.interfaces.get(index);
+        let queues = i.map_or(0, |i| i.tx_queues);
+        let bare = i.is_some_and(Interface::is_point_to_point);
         self.engine.message("sflow", &s.received(index))?;
+        self.tell_receivers(&s.received(index))?;
         let sampling = s.sent(index);
         self.engine
             .message_each("sflow-output", |worker| SflowTxSettings {
@@ -219,6 +230,7 @@ impl Router {
                 queue: worker
                     .checked_rem(queues)
                     .map_or(NO_QUEUE, |q| u16::try_from(q).unwrap_or(NO_QUEUE)),
+                bare,
             })
     }
 
@@ -244,6 +256,23 @@ impl Router {
         rate.filter(|n| *n != 0).map_or(Ok(()), check_rate)?;
         let was = std::mem::replace(&mut self.sflow.rate, rate);
         self.undo(move |r| r.set_sflow_rate(was));
+        self.tell_samplers()
+    }
+
+    /// Sets the rates that follow from the speed of a link.
+    ///
+    /// # Errors
+    /// When one is out of range, or there are too many.
+    pub fn set_speed_rates(&mut self, rates: SpeedRates) -> Result<()> {
+        let given = rates.by_speed.values().filter(|n| **n != 0);
+        given.copied().try_for_each(check_rate)?;
+        if rates.by_speed.len() > MAX_SPEEDS {
+            return Err(Error::Full(format!(
+                "rates of {MAX_SPEEDS} speeds are possible"
+            )));
+        }
+        let was = std::mem::replace(&mut self.sflow.speed_rates, rates);
+        self.undo(move |r| r.set_speed_rates(was));
         self.tell_samplers()
     }
 

@@ -3,20 +3,22 @@
 //! The agent's thread starts with the first interface or collector, so that a router without sFlow has
 //! none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use parshall_agent::discover::Discovery;
 use parshall_agent::{AgentConfig, AgentStatus, AgentThread, StatusAnswer, Talkers};
+use parshall_ring::Consumer;
+use parshall_sample::SampleSlot;
 
 use super::Router;
 use super::sampling::read_numbers;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::ifindex::{IfIndexKind, IfNumbers};
-use crate::sampling::{SampleDirection, Tuner};
-use crate::telemetry::View;
+use crate::sampling::{SampleDirection, SpeedRates, Tuner};
+use crate::telemetry::{Aside, View};
 
 /// Header bytes until told otherwise.
 const DEFAULT_HEADER: u16 = 128;
@@ -27,6 +29,8 @@ pub struct SflowState {
     pub config: AgentConfig,
     /// 1-in-N for interfaces that have no rate of their own; `None` = by the speed of the link.
     pub rate: Option<u32>,
+    /// Rates by the speed of the link, which come before that.
+    pub speed_rates: SpeedRates,
     /// Direction for interfaces that have none of their own.
     pub direction: SampleDirection,
     /// Header bytes for interfaces that have none of their own.
@@ -40,6 +44,10 @@ pub struct SflowState {
     /// Whose numbers collectors see.
     pub ifindex: IfIndexKind,
     pub(super) agent: Option<AgentThread>,
+    /// Nodes that were given samplers.
+    pub(super) receivers: BTreeSet<&'static str>,
+    /// Their rings, by worker, that the agent was not given yet.
+    pub(super) rings: Vec<(u32, Consumer<SampleSlot>)>,
     /// Adaptive rates, by interface.
     pub(crate) tuners: BTreeMap<u32, Tuner>,
     /// Rates that samplers were told.
@@ -58,6 +66,7 @@ impl SflowState {
         SflowState {
             config: AgentConfig::default(),
             rate: None,
+            speed_rates: SpeedRates::default(),
             direction: SampleDirection::default(),
             header_bytes: DEFAULT_HEADER,
             discovery: None,
@@ -69,6 +78,8 @@ impl SflowState {
             )),
             ifindex: IfIndexKind::default(),
             agent: None,
+            receivers: BTreeSet::new(),
+            rings: Vec::new(),
             tuners: BTreeMap::new(),
             told: BTreeMap::new(),
             tuned: 0,
@@ -177,7 +188,12 @@ impl Router {
             .iter()
             .map(|i| {
                 let rate = self.sampling(i.index).map_or(0, |s| s.rate);
-                crate::telemetry::port(i, rate, &self.forwarding)
+                let aside = Aside {
+                    rate,
+                    lacp: self.lacp_port(i.index),
+                    acls: self.acls.names(i.index),
+                };
+                crate::telemetry::port(i, aside, &self.forwarding)
             })
             .collect();
         self.sflow.view.publish(ports);

@@ -284,9 +284,7 @@ impl Dispatcher {
     pub fn inject(&mut self, node: NodeId, bytes: &[u8], tx_if: u32) -> bool {
         self.counters.originated.add(1);
         let Some(b) = self.pool.packet_from(bytes, parshall_buffer::IF_NONE) else {
-            self.counters.dropped.add(1);
-            self.counters
-                .drop_at(node, DropReason::NoBufferSpace.code(), 1);
+            self.counters.drop_unmade(node, 1);
             return false;
         };
         let m = self.pool.meta_mut(b);

@@ -11,19 +11,19 @@ use super::parshall_nodes::{
 };
 
 const DOMAIN: u16 = 1;
-const ALL: u8 =
+pub(super) const ALL: u8 =
     bridge_flags::LEARN | bridge_flags::FORWARD | bridge_flags::FLOOD | bridge_flags::UU_FLOOD;
 
 /// A bridge of interfaces 1 to 3, and control's side of its table.
-struct Bridge {
-    lab: Lab,
+pub(super) struct Bridge {
+    pub(super) lab: Lab,
     macs: MacWriter,
     ports: Vec<BridgePort>,
     domain: BridgeDomain,
 }
 
 impl Bridge {
-    fn new(flags: u8) -> Bridge {
+    pub(super) fn new(flags: u8) -> Bridge {
         let port = BridgePort {
             domain: DOMAIN,
             flags,
@@ -71,7 +71,7 @@ impl Bridge {
     }
 
     /// Makes interface 3 the routed one. (It keeps its transmit queue; what is sent there is for the tests to see.)
-    fn with_bvi(mut self) -> Bridge {
+    pub(super) fn with_bvi(mut self) -> Bridge {
         self.edit(3, |p| p.role = PortRole::Bvi);
         self.lab.clear_flags(3, if_flags::BRIDGE);
         self.set(router_mac(3), 3, MacEntry::STATIC | MacEntry::BVI);

@@ -20,6 +20,7 @@ fn tell(lab: &mut Lab, n: u32, rate: u32) {
             header_bytes: 64,
         },
         queue: 5,
+        bare: false,
     };
     lab.tell("sflow-output", settings);
 }

@@ -10,14 +10,14 @@ use super::lab::*;
 use crate::tunnel::{Encap, TunnelKey, Tunnels};
 
 /// The tunnel's interface.
-const T: u32 = 4;
-const VXLAN: Encap = Encap::Vxlan {
+pub(super) const T: u32 = 4;
+pub(super) const VXLAN: Encap = Encap::Vxlan {
     vni: 0x12_3456,
     port: 4789,
 };
-const VXLAN_HEADER: [u8; 8] = [8, 0, 0, 0, 0x12, 0x34, 0x56, 0];
+pub(super) const VXLAN_HEADER: [u8; 8] = [8, 0, 0, 0, 0x12, 0x34, 0x56, 0];
 
-fn lab(encap: Encap, ip6: bool) -> Lab {
+pub(super) fn lab(encap: Encap, ip6: bool) -> Lab {
     let mut lab = Lab::new();
     lab.add_virtual(T, "tunnel-output");
     let (local, remote): (IpAddr, IpAddr) = match ip6 {
@@ -37,7 +37,7 @@ fn lab(encap: Encap, ip6: bool) -> Lab {
 }
 
 /// An adjacency into a tunnel for packets.
-fn into_tunnel(lab: &Lab, ethertype: EtherType) -> parshall_fib::Dpo {
+pub(super) fn into_tunnel(lab: &Lab, ethertype: EtherType) -> parshall_fib::Dpo {
     let header = [&[0; 12][..], &ethertype.0.to_be_bytes()].concat();
     let (link, hop) = match ethertype {
         EtherType::IPV6 => (LinkType::Ip6, [0; 4]),

@@ -277,6 +277,7 @@ impl World {
             let mut sending = SflowTxSettings {
                 sampling: settings,
                 queue: 0,
+                bare: false,
             };
             self.message("sflow-output", &mut sending);
         }

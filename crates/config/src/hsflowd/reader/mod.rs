@@ -5,7 +5,7 @@ mod groups;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use parshall_agent::discover::{Settings, number};
+use parshall_agent::discover::{Settings, number, speed as speed_of};
 use parshall_agent::{AgentConfig, CollectorConfig, CollectorHost};
 use parshall_command::shown;
 
@@ -407,6 +407,24 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// What hsflowd says of the speed of a link, and what follows from a ratio (`lookupPacketSamplingRate`).
+    fn speed_rates(&mut self) {
+        for (speed, n) in self.settings.sampling_by_speed.clone() {
+            let is = |key: &str| key.strip_prefix("sampling.").and_then(speed_of) == Some(speed);
+            let place = self.places.iter().rev().find(|(k, _)| is(k));
+            let (key, line) = place.cloned().unwrap_or_default();
+            self.put(line, &key, Setting::RateAt(speed, n));
+        }
+        let line = self.line_of("sampling.bps_ratio");
+        match self.settings.bps_ratio {
+            Some(0) | None => {}
+            Some(n) => {
+                let ratio = Setting::Number("sampling-ratio", n.into());
+                self.put(line, "sampling.bps_ratio", ratio);
+            }
+        }
+    }
+
     fn rates(&mut self) {
         let polling = u64::from(self.settings.polling.unwrap_or(POLLING));
         let line = self
@@ -427,19 +445,7 @@ impl<'a> Reader<'a> {
             Some(n) => self.put(line, "sampling", Setting::Number("sampling-rate", n.into())),
             None => {}
         }
-        let speeds: Vec<(String, usize)> = self
-            .places
-            .iter()
-            .filter(|(k, _)| k.starts_with("sampling."))
-            .cloned()
-            .collect();
-        for (key, line) in speeds {
-            self.note(
-                line,
-                &key,
-                "not used: without `sampling` rates follow speed / 1000000; give interfaces others by `sflow: {sampling-rate: N}`",
-            );
-        }
+        self.speed_rates();
         if let Some(n) = self.settings.header_bytes {
             let least = 64;
             let line = self.line_of("headerbytes");
