@@ -17,7 +17,7 @@ use parshall_graph::harness::Harness;
 use parshall_graph::{Graph, Limits, monotonic_ns};
 use parshall_nodes::{
     BridgeDomain, BridgePort, BridgeTable, DropSettings, Event, FloodMember, IfAddresses, IfTable,
-    IfView, SflowSettings, Shared, TableLimits, bridge_flags, if_flags,
+    IfView, SflowSettings, SflowTxSettings, Shared, TableLimits, bridge_flags, if_flags,
 };
 
 use parshall_ring::Consumer;
@@ -43,6 +43,8 @@ pub const BUFFERS: usize = 2048;
 pub const SOURCE: u32 = 1;
 /// Interface that it leaves by.
 pub const SINK: u32 = 2;
+/// Drops of each reason shown a second where everything is on.
+const DROPS: u32 = 100;
 /// Interface for what is to be dropped beside the case's own traffic.
 pub const FLOODED: u32 = 3;
 const MTU: u16 = 9000;
@@ -218,6 +220,7 @@ pub struct Rig {
     graph: Arc<Graph>,
     late_frames_seen: u64,
     delivered: Arc<AtomicU64>,
+    tx_delivered: Arc<AtomicU64>,
     drops: Consumer<DropSlot>,
     _source: (PgDevice, PgHandle),
     _sink: (PgDevice, PgHandle),
@@ -263,6 +266,7 @@ impl Rig {
             graph,
             late_frames_seen: 0,
             delivered: drain.add(outputs.samples)?,
+            tx_delivered: drain.add(outputs.tx_samples)?,
             drops: outputs.drops,
             _source: source,
             _sink: sink,
@@ -325,12 +329,32 @@ impl Rig {
         self.harness.dispatcher.turn(monotonic_ns())
     }
 
-    /// Switches sampling.
-    pub fn set_sflow(&mut self, rate: SflowRate) {
-        let rate = match rate {
-            SflowRate::Off => 0,
-            SflowRate::OneIn(n) => n,
-        };
+    /// Switches sampling of what is received; with `everything` also of what is sent, and the monitoring of drops.
+    pub fn set_sflow(&mut self, rate: SflowRate, everything: bool) {
+        self.sample_received(rate);
+        if !everything {
+            return;
+        }
+        let rate = rate.number();
+        self.set_drop_monitoring(if rate == 0 { 0 } else { DROPS });
+        // Its name is in the graph as well.
+        drop(self.graph.set_feature("sflow-output", SINK, rate != 0));
+        if let Some(node) = self.graph.node("sflow-output") {
+            let mut settings = SflowTxSettings {
+                sampling: SflowSettings {
+                    if_index: SINK,
+                    rate,
+                    header_bytes: 128,
+                },
+                queue: 0,
+                bare: false,
+            };
+            self.harness.dispatcher.message(node, &mut settings);
+        }
+    }
+
+    fn sample_received(&mut self, rate: SflowRate) {
+        let rate = rate.number();
         // Both names are in the graph: `prove` ran through it.
         drop(self.graph.set_feature("sflow", SOURCE, rate != 0));
         if let Some(node) = self.graph.node("sflow") {
@@ -392,11 +416,13 @@ impl Rig {
             t
         });
         let c = &self.counters.interfaces[SOURCE as usize];
+        let sent = &self.counters.interfaces[SINK as usize];
+        let delivered = |n: &AtomicU64| n.load(Ordering::Relaxed);
         Totals {
             nodes: nodes.collect(),
-            samples: c.samples.get(),
-            samples_lost: c.sample_drops.get(),
-            samples_delivered: self.delivered.load(Ordering::Relaxed),
+            samples: c.samples.get() + sent.tx_samples.get(),
+            samples_lost: c.sample_drops.get() + sent.tx_sample_drops.get(),
+            samples_delivered: delivered(&self.delivered) + delivered(&self.tx_delivered),
             late_frames: self.harness.dispatcher.late_frames() - self.late_frames_seen,
         }
     }

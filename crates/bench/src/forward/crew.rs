@@ -34,6 +34,8 @@ pub struct Job {
     pub case: usize,
     /// Sampling.
     pub sflow: SflowRate,
+    /// In both directions, and with drops monitored.
+    pub everything: bool,
     /// How long.
     pub time: Duration,
 }
@@ -182,7 +184,7 @@ impl Hand {
     fn work(&mut self, job: Job) -> Done {
         let rig = &mut self.rigs[job.case];
         let before = settled(rig);
-        rig.set_sflow(job.sflow);
+        rig.set_sflow(job.sflow, job.everything);
         std::thread::sleep(REST);
         turn_for(rig, WARM);
         let nodes_before = rig.totals().nodes;
@@ -275,6 +277,7 @@ mod tests {
             let job = Job {
                 case,
                 sflow: SflowRate::OneIn(100),
+                everything: case == 1,
                 time: Duration::from_millis(5),
             };
             let done = crew.work(1, job).unwrap().remove(0);

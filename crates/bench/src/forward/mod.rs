@@ -31,6 +31,7 @@ Examples:
   parshall bench forward
   parshall bench forward --case ip4 --case mpls-swap --sflow off,1000000,1000,100
   parshall bench forward --case ip4-full --workers 1,2
+  parshall bench forward --case ip4 --sflow off,1000000,10000 --everything
   parshall bench forward --yardstick testpmd --repeats 15 --json > forward.json
   parshall bench forward --case ip4 --peer-vpp /opt/vpp")]
 pub struct ForwardArgs {
@@ -46,6 +47,9 @@ pub struct ForwardArgs {
         value_name = "RATES"
     )]
     pub sflow: Vec<SflowRate>,
+    /// Where sampling is on, sample what is sent too, and monitor drops: all of telemetry that workers can be asked for.
+    #[arg(long)]
+    pub everything: bool,
     /// Numbers of workers to run each case with, separated by commas; each worker takes a CPU.
     #[arg(long, value_delimiter = ',', default_value = "1", value_name = "NUMBERS",
           value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -74,6 +78,16 @@ pub enum SflowRate {
     Off,
     /// 1 in N.
     OneIn(u32),
+}
+
+impl SflowRate {
+    /// N, 0 = off.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            SflowRate::Off => 0,
+            SflowRate::OneIn(n) => n,
+        }
+    }
 }
 
 impl FromStr for SflowRate {
@@ -162,7 +176,14 @@ fn visit(
     let slices = (window.as_millis() / SLICE.as_millis()).max(1) as u32;
     let mut order = args.sflow.clone();
     let work = |sflow, time| -> Result<Vec<Done>, BenchError> {
-        crew.work(workers, Job { case, sflow, time })
+        let everything = args.everything;
+        let job = Job {
+            case,
+            sflow,
+            everything,
+            time,
+        };
+        crew.work(workers, job)
     };
     for slice in 0..slices {
         for &sflow in &order {
@@ -189,6 +210,9 @@ fn report(figures: &Figures, args: &ForwardArgs) -> Result<Report, BenchError> {
         args.window_ms
     );
     let mut report = Report::new("forward", of, figures)?;
+    if args.everything {
+        report.of += "; sampled in both directions, drops monitored";
+    }
     report.tables = figures.tables();
     report.bars = figures.bars();
     report.faults = figures.faults();
