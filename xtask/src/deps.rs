@@ -37,12 +37,13 @@ const RANKS: &[(u8, &[&str])] = &[
     ),
     (3, &["parshall-graph", "parshall-stats-segment"]),
     (4, &["parshall-nodes", "parshall-drivers", "parshall-agent"]),
-    (5, &["parshall-control", "parshall-bench"]),
+    (5, &["parshall-control"]),
     (
         6,
         &[
             "parshall-cli",
             "parshall-api",
+            "parshall-bench",
             "parshall-config",
             "parshall-lab",
             "parshall-collector",
@@ -71,8 +72,8 @@ const SAME_RANK: &[(&str, &str, &str)] = &[
     ),
     (
         "parshall-bench",
-        "parshall-control",
-        "route churn is measured on a whole router, with the control plane that carries it out",
+        "parshall-api",
+        "what API calls cost is measured on the server that answers them",
     ),
     (
         "parshall-lab",

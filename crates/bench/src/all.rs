@@ -71,6 +71,11 @@ const PLAN: &[Part] = &[
         quick: "churn --seconds 5",
     },
     Part {
+        name: "api",
+        full: "api",
+        quick: "api --rounds 10",
+    },
+    Part {
         name: "sflow",
         full: "sflow --seconds 60",
         quick: "sflow --seconds 10",

@@ -13,6 +13,7 @@
 mod af_xdp;
 mod all;
 mod alloc;
+mod api;
 mod cases;
 mod churn;
 mod decode;
@@ -39,6 +40,7 @@ use std::process::ExitCode;
 pub use af_xdp::AfXdpArgs;
 pub use all::AllArgs;
 pub use alloc::CountingAllocator;
+pub use api::ApiArgs;
 pub use cases::CASES;
 pub use churn::ChurnArgs;
 pub use decode::DecodeArgs;
@@ -72,6 +74,8 @@ pub enum BenchCommand {
     Churn(ChurnArgs),
     /// Routes: memory, load, lookups and changes, by table.
     Fib(FibArgs),
+    /// Calls of VPP's binary API beside full traffic.
+    Api(ApiArgs),
     /// Good traffic beside a flood of drops, with and without drop monitoring.
     Drops(DropsArgs),
     /// Samples per second from workers to a collector over UDP, each accounted for.
@@ -96,6 +100,7 @@ impl BenchCommand {
             BenchCommand::Forward(args) => forward::measure(args),
             BenchCommand::Churn(args) => churn::measure(args),
             BenchCommand::Fib(args) => fib::measure(args),
+            BenchCommand::Api(args) => api::measure(args),
             BenchCommand::Drops(args) => drops::measure(args),
             BenchCommand::Sflow(args) => sflow::measure(args),
             BenchCommand::Memif(args) => memif::measure(args),
