@@ -447,10 +447,10 @@ mod tests {
     #[test]
     fn one_of_every_reason_is_seen_beside_a_flood() {
         let (mut p, c) = ring(1024);
-        let mut d = Discards::new(100);
+        let mut d = Discards::new(200);
         d.add_rings([c]);
         let mut seen = std::collections::BTreeSet::new();
-        // Long enough for one of each at 100 a second, and the flood's share.
+        // Long enough for one of each at 200 a second, and the flood's share; none waits as long as PATIENCE.
         for t in 0..(DropReason::COUNT as u64 + 10) * 10 {
             let now = SECOND + t * MS;
             for _ in 0..40 {

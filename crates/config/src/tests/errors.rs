@@ -280,6 +280,17 @@ fn what_cannot_be_is_said() {
 }
 
 #[test]
+fn a_stream_does_not_start_on_an_interface_that_is_to_be_down() {
+    let data = "IP4: 02:00:00:00:00:01 -> 02:00:00:00:00:02 UDP: 10.0.0.1 -> 10.0.1.1 UDP: 1 -> 2";
+    let text = format!(
+        "interfaces: {{pg0: {{type: pg, state: down}}}}\n\
+         packet-generator: {{streams: [{{name: s, interface: pg0, enabled: true, data: \"{data}\"}}]}}"
+    );
+    let all = errors(&text).to_string();
+    assert!(all.contains("`pg0` is to be down"), "{all}");
+}
+
+#[test]
 fn files_that_cannot_be_read_are_said_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("r.yaml");

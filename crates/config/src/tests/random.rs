@@ -102,7 +102,8 @@ impl Random {
                 continue;
             }
             let i = self.interface(name, *kind);
-            if name.starts_with("pg") {
+            // A stream that starts would bring it up.
+            if name.starts_with("pg") && i.get("state").is_none_or(|s| s != "down") {
                 self.pgs.push((*name).into());
             }
             all.insert((*name).into(), i.into());

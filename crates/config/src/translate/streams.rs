@@ -49,6 +49,14 @@ impl Builder<'_, '_> {
             };
             self.line(r, "", format!("packet-generator new {text}"));
             if r.bool("enabled") {
+                if interface.record.text("state") == Some("down") {
+                    let message = format!(
+                        "a stream that starts brings its interface up, and `{}` is to be down; write \
+                         `state: up` there or `enabled: false` here",
+                        interface.name
+                    );
+                    self.error(r, "enabled", message);
+                }
                 let (at, field) = r.place("enabled");
                 enable.push(PlanLine {
                     line: format!("packet-generator enable-stream {name}"),
