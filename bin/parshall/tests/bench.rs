@@ -42,6 +42,7 @@ fn every_case_forwards_without_allocating_and_accounts_for_its_samples() {
         "l2bridge-16k",
         "l2bridge-100k",
         "ip4",
+        "ip4-acl200",
         "ip4-1m",
         "ip4-full",
         "ip4-grown",
@@ -50,6 +51,8 @@ fn every_case_forwards_without_allocating_and_accounts_for_its_samples() {
         "ip6-full",
         "ip6-grown",
         "mpls-swap",
+        "vxlan4-encap",
+        "vxlan4-decap",
     ];
     assert_eq!(names, expected);
     assert_eq!(rows.len(), 2 * expected.len());
