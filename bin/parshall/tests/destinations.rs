@@ -103,6 +103,7 @@ fn an_unmodified_hsflowd_conf_with_dns_sd_finds_its_collectors() {
          --srv-host=_sflow._udp.example.net,c1.example.net,6343 --host-record=c1.example.net,127.0.0.1 \
          --txt-record=_sflow._udp.example.net,txtvers=1,sampling=123,polling=1,headerBytes=96",
     );
+    r.await_port(53);
     let conf = temporary(
         "hsflowd.conf",
         "sflow {\n  polling = 20\n  sampling = 400\n  collector { ip=127.0.0.1 udpport=6344 }\n  tcp { }\n}\n",
