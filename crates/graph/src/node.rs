@@ -45,9 +45,8 @@ pub struct NodeSpec {
     /// a frame by interface. Others get them joined, which makes fuller frames.
     pub by_interface: bool,
     /// A feature that lets every packet of every frame continue, whatever it does: a frame of one
-    /// interface that comes from a device is shown to it in passing, without a stop of its own, and only
-    /// if it has not said that it need not see it ([`Node::pass`]). On an arc of [`Side::Tx`](crate::Side::Tx) it is
-    /// shown every frame for one interface.
+    /// interface that comes from a device, or is on the arc to one, is shown to it in passing, without a stop of its
+    /// own, and only if it has not said that it need not see it ([`Node::pass`]). At most one of an arc.
     pub in_passing: bool,
     /// Packets that it drops were given up by another node, which wrote reason and its own number
     /// ([`Ctx::give_up`]): that one is counted as the dropper.
@@ -130,13 +129,13 @@ pub trait Node: Send {
     /// Takes a frame and says where its packets go.
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch;
 
-    /// For a feature that sees frames in passing: `frame`, received on `rx_if`, goes by to be looked at (`None`:
-    /// only the account is settled). `passed` packets have gone by unseen before it, no more than was lent; they are
+    /// For a feature that sees frames in passing: `frame`, received on `interface` or (on an arc that goes by that side)
+    /// leaving by it, goes by to be looked at (`None`: only the account is settled). `passed` packets have gone by unseen before it, no more than was lent; they are
     /// accounted for now. Says how many more may go by without a look at them.
     fn pass(
         &mut self,
         cx: &mut Ctx<'_>,
-        _rx_if: u32,
+        _interface: u32,
         _passed: u64,
         frame: Option<&mut Frame>,
     ) -> u64 {

@@ -1,7 +1,7 @@
 //! `sflow-output`: takes packet samples on transmit, when all that the router does to a packet is done.
 //!
-//! A feature of `interface-output`. A frame for one interface is shown to it in passing, without a stop of its own:
-//! it costs a subtraction, and only a packet that is to be sampled is touched. A sample says where the packet came
+//! A feature of `interface-output`. What goes by is subtracted from the skip that it has lent to the dispatcher, as on
+//! the way in; only a packet that is to be sampled is touched. A sample says where the packet came
 //! in, how long it was in the router, and which transmit queue it goes to. It is taken before the queue: a packet
 //! that the queue then refuses was sampled, as with VPP's sFlow plugin and the egress hook of Linux.
 
@@ -74,14 +74,16 @@ impl SflowOutput {
         }
     }
 
-    /// Takes `packets`, all of one interface, past its sampler.
+    /// Takes `packets`, all of one interface, past its sampler, and before them `unseen` ones that it need not see.
+    /// Says how many more need not be seen.
     #[inline]
-    fn pass(&mut self, cx: &mut Ctx<'_>, tx_if: u32, packets: &[BufferIndex]) {
+    fn look(&mut self, cx: &mut Ctx<'_>, tx_if: u32, unseen: u64, packets: &[BufferIndex]) -> u64 {
         let Some(port) = self.ports.get_mut(tx_if as usize) else {
-            return;
+            return u64::MAX;
         };
+        port.sampler.pass(unseen);
         if let Some(c) = cx.counters.interface(tx_if) {
-            c.tx_sample_pool.add(packets.len() as u64);
+            c.tx_sample_pool.add(unseen + packets.len() as u64);
         }
         let mut rest = packets;
         while let Some(at) = port.sampler.advance(rest.len() as u32) {
@@ -89,6 +91,7 @@ impl SflowOutput {
             take(&mut self.ring, port, cx, tx_if, rest[at as usize], since);
             rest = &rest[at as usize + 1..];
         }
+        port.sampler.skip()
     }
 }
 
@@ -160,7 +163,7 @@ fn origin(m: &Meta, now: u64, since: u64) -> (u32, u32) {
 impl Node for SflowOutput {
     fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         if frame.tx_if != IF_MIXED {
-            self.pass(cx, frame.tx_if, frame.packets());
+            self.look(cx, frame.tx_if, 0, frame.packets());
             return Dispatch::All(CONTINUE);
         }
         let mut rest = frame.packets();
@@ -170,10 +173,21 @@ impl Node for SflowOutput {
                 .iter()
                 .position(|&b| cx.pool.meta(b).tx_if != tx_if)
                 .unwrap_or(rest.len());
-            self.pass(cx, tx_if, &rest[..run]);
+            self.look(cx, tx_if, 0, &rest[..run]);
             rest = &rest[run..];
         }
         Dispatch::All(CONTINUE)
+    }
+
+    fn pass(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        tx_if: u32,
+        passed: u64,
+        frame: Option<&mut Frame>,
+    ) -> u64 {
+        let packets = frame.map_or(&[][..], |f| f.packets());
+        self.look(cx, tx_if, passed, packets)
     }
 
     fn message(&mut self, _cx: &mut Ctx<'_>, message: &mut (dyn Any + Send)) {

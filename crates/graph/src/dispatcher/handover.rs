@@ -149,13 +149,14 @@ impl Dispatcher {
             // One way for all interfaces: that of local0 is as good as any.
             return self.deliver(self.step(place, 0, active), frame);
         }
+        // The last arc, with features on: some of them see what goes by in passing.
+        let out = by_tx && active && to_node.is_none();
         let common = if by_tx { frame.tx_if } else { frame.rx_if };
         if common != IF_MIXED {
-            let mut to = self.step(place, common, active);
-            if by_tx && active {
-                to = self.pass_out(to, common, &mut frame);
+            if out {
+                return self.leave(place, common, frame);
             }
-            return self.deliver(to, frame);
+            return self.deliver(self.step(place, common, active), frame);
         }
         let n = frame.len();
         let mut at = 0;
@@ -166,22 +167,22 @@ impl Dispatcher {
                 .iter()
                 .position(|&b| self.interface_of(b, by_tx) != interface)
                 .unwrap_or(n - at);
-            let mut to = self.step(place, interface, active);
             if at == 0 && run == n {
                 *(if by_tx {
                     &mut frame.tx_if
                 } else {
                     &mut frame.rx_if
                 }) = interface;
-                if by_tx && active {
-                    to = self.pass_out(to, interface, &mut frame);
-                }
-                return self.deliver(to, frame);
+                return self.walk(place, frame);
             }
             let (rx, tx) = if by_tx {
                 (frame.rx_if, interface)
             } else {
                 (interface, frame.tx_if)
+            };
+            let to = match out {
+                true => self.leave_part(place, interface, &frame, at..at + run),
+                false => self.step(place, interface, active),
             };
             self.deliver_part(to, &frame, at, run, rx, tx);
             at += run;

@@ -6,7 +6,6 @@
 
 mod departure;
 mod handover;
-mod outlet;
 mod passage;
 mod tracing;
 
@@ -20,7 +19,7 @@ use parshall_linux::clock::tsc;
 use parshall_rcu::Reader;
 use parshall_ring::{Consumer, Producer, ring};
 
-use self::passage::Passage;
+use self::passage::{Passage, Passages};
 use crate::handoff::Inbox;
 use crate::node::{Ctx, DROP, Dispatch, NamedNode, Node, NodeId};
 use crate::pending::Pending;
@@ -71,8 +70,11 @@ pub struct Dispatcher {
     /// Nodes that have deadlines.
     timed: Box<[NodeId]>,
     pending: Pending,
-    /// The way in, by interface.
-    passages: Box<[Passage]>,
+    ways_in: Passages,
+    ways_out: Passages,
+    /// Something may have left unseen since all ways out were settled; when to do that again at the latest.
+    owing: bool,
+    settle_by: u64,
     next: Box<[u16; FRAME_SIZE]>,
     emitted: Vec<(u16, BufferIndex)>,
     trace: Producer<TraceRecord>,
@@ -135,7 +137,10 @@ impl Dispatcher {
                 .collect(),
             nodes: ordered,
             pending: Pending::new(graph.slots(), &apart, 2 * graph.specs().len() + 64),
-            passages: vec![Passage::default(); graph.limits().interfaces].into(),
+            ways_in: vec![Passage::default(); graph.limits().interfaces].into(),
+            ways_out: vec![Passage::default(); graph.limits().interfaces].into(),
+            owing: false,
+            settle_by: 0,
             next: Box::new([0; FRAME_SIZE]),
             trace,
             trace_left: vec![0; graph.specs().len()],
@@ -194,6 +199,7 @@ impl Dispatcher {
         }
         self.tick();
         self.run();
+        self.settle_out(received == 0);
         if !self.inboxes.is_empty() {
             received += self.serve_inboxes();
         }

@@ -143,15 +143,54 @@ fn a_frame_for_one_interface_does_not_stop_unless_it_is_traced() {
         let c = &lab.harness.dispatcher.counters.nodes[node];
         (c.calls.get(), c.vectors.get(), c.clocks.get() != 0)
     };
-    assert_eq!(clocks(&lab), (2, 512, false));
+    // The first is shown to it, the other need not be.
+    assert_eq!(clocks(&lab), (1, 256, false));
+    assert_eq!(totals(&lab, 2).tx_sample_pool, 512);
     let input = lab.graph.node("pg-input").unwrap();
     lab.harness.dispatcher.trace(input, 1);
     lab.receive(1, &routed(1, 2), 10);
     drain(&mut lab);
-    assert_eq!(clocks(&lab), (3, 522, true));
+    assert_eq!(clocks(&lab), (2, 266, true));
     let stops = std::iter::from_fn(|| lab.harness.trace.pop());
     assert!(stops.into_iter().any(|r| usize::from(r.node) == node));
     assert_eq!(totals(&lab, 2).tx_sample_pool, 522);
+}
+
+/// Source ports of those of 6,000 packets for interface 2 that are sampled at 1 in 20. Every so many of them one for
+/// another interface goes between, and one is traced.
+fn sampled_ports(other: u16, traced: u16) -> (Vec<u16>, u64) {
+    let mut lab = Lab::new();
+    sampling(&mut lab, 2, 20);
+    let input = lab.graph.node("ethernet-input").unwrap();
+    let packet = |to, port| to_router(1).ipv4(host4(1), far4(to)).udp(port, 2).build();
+    for batch in 0..60u16 {
+        let mut frames = Vec::new();
+        for port in batch * 100..(batch + 1) * 100 {
+            frames.push((1, packet(2, port)));
+            if other != 0 && port % other == 0 {
+                frames.push((1, packet(3, port)));
+            }
+        }
+        if traced != 0 && batch % traced == 0 {
+            lab.harness.dispatcher.trace(input, 5);
+        }
+        lab.send_mixed(&frames);
+    }
+    drain(&mut lab);
+    let port = |s: &SampleSlot| u16::from_be_bytes([s.header[34], s.header[35]]);
+    let ports = samples(&mut lab).iter().map(port).collect();
+    (ports, totals(&lab, 2).tx_sample_pool)
+}
+
+#[test]
+fn it_does_not_matter_for_the_samples_how_packets_go_by() {
+    let (ports, pool) = sampled_ports(0, 0);
+    assert_eq!(pool, 6000);
+    assert!((200..400).contains(&ports.len()), "{}", ports.len());
+    for (other, traced) in [(3, 0), (150, 0), (0, 3), (7, 2), (101, 5)] {
+        let same = sampled_ports(other, traced);
+        assert_eq!(same, (ports.clone(), pool), "{other} {traced}");
+    }
 }
 
 #[test]
