@@ -103,10 +103,10 @@ impl Asker {
             }
             self.collector(&target, port, &services.additional, place, &mut found);
         }
-        // That texts are missing does not make collectors wrong.
+        // That nobody answers for the texts does not make collectors wrong.
         match self.ask(name, RecordType::Txt) {
             Ok(texts) => found.read_texts(&texts.records),
-            Err(e) => found.note(format!("no settings: {e}")),
+            Err(e) => found.no_settings = Some(format!("no settings: {e}")),
         }
         Ok(found)
     }

@@ -2,8 +2,9 @@
 //!
 //! `_sflow._udp.DOMAIN` has a SRV record for each collector and TXT records with settings. [`Discovery`] says when to ask and
 //! keeps what was answered: first after a random time, so that a site that comes up does not ask all at once; again when what
-//! was learnt has lived as long as its lowest time to live; after 300 seconds when nobody answered, and until then what was
-//! learnt before holds. An [`Ask`] asks; [`ThreadAsk`] does so on a thread of its own, since a name server may be silent.
+//! was learnt has lived as long as its lowest time to live. When nobody answered it asks again after one second, after two, after
+//! four and so on up to 300, since a name server often comes up after the routers that ask it; until it answers, what was learnt
+//! before holds. An [`Ask`] asks; [`ThreadAsk`] does so on a thread of its own, since a name server may be silent.
 //!
 //! The DNS is not signed here: whoever can answer for the name server can have samples sent to them. Discovery is off until
 //! it is asked for.
@@ -24,7 +25,7 @@ use crate::collector_config::CollectorConfig;
 pub use settings::{MAX_SPEEDS, Settings, number, speed};
 
 const SECOND: u64 = 1_000_000_000;
-/// Seconds to the next question when there was no answer.
+/// Seconds to the next question when there are no such records, and most seconds to it when there was no answer.
 const RETRY: u32 = 300;
 /// Least and most seconds between two questions.
 const INTERVAL: (u32, u32) = (10, 86_400);
@@ -53,6 +54,9 @@ pub struct Found {
     pub settings: Settings,
     /// Lowest time to live in seconds; `None` = there were no records.
     pub ttl: Option<u32>,
+    /// Why the settings could not be asked for, though the collectors could: those known before hold, and it is asked again soon.
+    #[serde(skip)]
+    pub no_settings: Option<String>,
     /// What was not understood.
     pub notes: Vec<String>,
 }
@@ -108,6 +112,8 @@ pub struct Discovery {
     found: Option<Found>,
     /// When nobody answered last, and why.
     error: Option<(u64, String)>,
+    /// Questions without an answer since the last that had one.
+    failures: u32,
     answers: u64,
 }
 
@@ -122,6 +128,8 @@ pub struct DiscoveryStatus {
     pub last_error: Option<String>,
     /// How long ago that was, in milliseconds.
     pub last_error_ago_ms: Option<u64>,
+    /// Questions without an answer since the last that had one.
+    pub failures: u32,
     /// Answers so far.
     pub answers: u64,
     /// It waits for an answer.
@@ -145,6 +153,7 @@ impl Discovery {
             due: now + wait,
             found: None,
             error: None,
+            failures: 0,
             answers: 0,
         }
     }
@@ -167,35 +176,57 @@ impl Discovery {
     fn answered(&mut self, now: u64, outcome: Result<Found, String>) -> bool {
         self.asking = false;
         match outcome {
-            Ok(found) => {
-                let (least, most) = INTERVAL;
-                let next = found.ttl.map_or(RETRY, |t| t.clamp(least, most));
-                self.due = now + u64::from(next) * SECOND;
-                self.answers += 1;
-                if self.error.is_some() && self.found.is_some() {
-                    tracing::info!("discovery of collectors: {} answers again", found.name);
-                }
-                self.error = None;
-                // A time to live that has gone down by itself is no news.
-                let same = self.found.as_ref().is_some_and(|f| {
-                    (&f.collectors, &f.settings) == (&found.collectors, &found.settings)
-                });
-                if !same {
-                    tell(&found);
-                }
-                self.found = Some(found);
-                !same
-            }
+            Ok(found) => self.learn(now, found),
             Err(e) => {
-                self.due = now + u64::from(RETRY) * SECOND;
-                // Told once, however often it is tried again.
-                if self.error.is_none() {
-                    tracing::warn!("discovery of collectors: {e}");
-                }
-                self.error = Some((now, e));
+                let wait = self.failed(now, e);
+                self.due = now + u64::from(wait) * SECOND;
                 false
             }
         }
+    }
+
+    /// Takes an answer in. Says whether what is known has changed.
+    fn learn(&mut self, now: u64, mut found: Found) -> bool {
+        let (least, most) = INTERVAL;
+        let mut next = found.ttl.map_or(RETRY, |t| t.clamp(least, most));
+        self.answers += 1;
+        match found.no_settings.clone() {
+            None => {
+                if self.failures != 0 && self.found.is_some() {
+                    tracing::info!("discovery of collectors: {} answers again", found.name);
+                }
+                (self.error, self.failures) = (None, 0);
+            }
+            Some(e) => {
+                next = next.min(self.failed(now, e));
+                if let Some(before) = self.found.as_ref().filter(|f| f.name == found.name) {
+                    found.settings = before.settings.clone();
+                }
+            }
+        }
+        self.due = now + u64::from(next) * SECOND;
+        // A time to live that has gone down by itself is no news.
+        let same = self
+            .found
+            .as_ref()
+            .is_some_and(|f| (&f.collectors, &f.settings) == (&found.collectors, &found.settings));
+        if !same {
+            tell(&found);
+        }
+        self.found = Some(found);
+        !same
+    }
+
+    /// Takes note of a question without an answer. Says how many seconds to wait: twice as many as the last time.
+    fn failed(&mut self, now: u64, e: String) -> u32 {
+        // Told once, however often it is tried again.
+        if self.failures == 0 {
+            tracing::warn!("discovery of collectors: {e}");
+        }
+        let wait = 1u32.checked_shl(self.failures).unwrap_or(RETRY).min(RETRY);
+        self.failures = self.failures.saturating_add(1);
+        self.error = Some((now, e));
+        wait
     }
 
     /// What is known.
@@ -216,6 +247,7 @@ impl Discovery {
             found: self.found.clone(),
             last_error: self.error.as_ref().map(|(_, e)| e.clone()),
             last_error_ago_ms: self.error.as_ref().map(|(at, _)| ago(*at)),
+            failures: self.failures,
             answers: self.answers,
             asking: self.asking,
             next_question_ms: self.due.saturating_sub(now) / 1_000_000,
@@ -305,46 +337,105 @@ mod tests {
         assert!((SECOND..=SECOND + 1).contains(&due(1, u64::MAX)));
     }
 
+    /// Asks at `now` and takes `answer`. Says whether what is known has changed.
+    fn ask(d: &mut Discovery, script: &Script, now: u64, answer: Result<Found, String>) -> bool {
+        let asked = script.asked();
+        assert!(!d.tick(now));
+        assert_eq!(script.asked(), asked + 1, "it was not time to ask");
+        script.answer(answer);
+        d.tick(now)
+    }
+
+    #[test]
+    fn a_server_that_is_not_up_yet_is_asked_again_soon_and_then_ever_more_rarely() {
+        let script = Script::default();
+        let mut d = Discovery::new(place(0), Box::new(script.clone()), 0, 0);
+        let mut now = 0;
+        for (failures, pause) in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+            .into_iter()
+            .enumerate()
+        {
+            assert!(!ask(&mut d, &script, now, Err("refused".into())));
+            let s = d.status(now);
+            assert_eq!(
+                (s.next_question_ms, s.failures),
+                (pause * 1000, failures as u32 + 1)
+            );
+            assert_eq!((s.last_error.as_deref(), s.found), (Some("refused"), None));
+            // Not a moment earlier.
+            let asked = script.asked();
+            d.tick(now + pause * SECOND - 1);
+            assert_eq!(script.asked(), asked);
+            now += pause * SECOND;
+        }
+        assert!(ask(&mut d, &script, now, Ok(found("192.0.2.1", Some(60)))));
+        let s = d.status(now);
+        assert_eq!(
+            (s.next_question_ms, s.failures, s.last_error),
+            (60_000, 0, None)
+        );
+        // After an answer it begins with short pauses again; however long nobody answers, nothing overflows.
+        now += 60 * SECOND;
+        assert!(!ask(&mut d, &script, now, Err("refused".into())));
+        assert_eq!(seconds(&d, now), 1);
+        d.failures = u32::MAX;
+        now += SECOND;
+        assert!(!ask(&mut d, &script, now, Err("refused".into())));
+        assert_eq!((seconds(&d, now), d.failures), (300, u32::MAX));
+    }
+
+    #[test]
+    fn settings_that_could_not_be_asked_for_hold_and_are_asked_for_again_soon() {
+        let script = Script::default();
+        let mut d = Discovery::new(place(0), Box::new(script.clone()), 0, 0);
+        let with = |sampling| {
+            let mut f = found("192.0.2.1", Some(3600));
+            f.settings.sampling = sampling;
+            f
+        };
+        let lacking = || Found {
+            no_settings: Some("no answer".into()),
+            ..found("192.0.2.1", Some(3600))
+        };
+        assert!(ask(&mut d, &script, 0, Ok(with(Some(400)))));
+        let now = 3600 * SECOND;
+        assert!(!ask(&mut d, &script, now, Ok(lacking())));
+        assert_eq!(d.found().unwrap().settings.sampling, Some(400));
+        let s = d.status(now);
+        assert_eq!((s.next_question_ms, s.failures), (1000, 1));
+        assert_eq!(s.last_error.as_deref(), Some("no answer"));
+        let now = now + SECOND;
+        assert!(!ask(&mut d, &script, now, Ok(lacking())));
+        assert_eq!(seconds(&d, now), 2);
+        // That there are none any more is an answer.
+        let now = now + 2 * SECOND;
+        assert!(ask(&mut d, &script, now, Ok(with(None))));
+        assert_eq!(
+            (seconds(&d, now), d.found().unwrap().settings.sampling),
+            (3600, None)
+        );
+    }
+
     #[test]
     fn what_was_learnt_holds_as_long_as_it_lives_and_longer_while_nobody_answers() {
         let script = Script::default();
         let mut d = Discovery::new(place(0), Box::new(script.clone()), 0, 0);
-        assert!(!d.tick(0) && !d.tick(1));
-        assert_eq!(script.asked(), 1);
-        // The first question is not answered.
-        script.answer(Err("no answer".into()));
-        assert!(!d.tick(2));
-        assert_eq!((seconds(&d, 2), d.found()), (300, None));
-        assert_eq!(d.status(2).last_error.as_deref(), Some("no answer"));
-        d.tick(299 * SECOND);
-        assert_eq!(script.asked(), 1);
-        let now = 301 * SECOND;
-        d.tick(now);
-        assert_eq!(script.asked(), 2);
-        script.answer(Ok(found("192.0.2.1", Some(60))));
-        assert!(d.tick(now));
-        assert_eq!((seconds(&d, now), d.status(now).last_error), (60, None));
+        assert!(ask(&mut d, &script, 0, Ok(found("192.0.2.1", Some(60)))));
+        assert_eq!((seconds(&d, 0), d.status(0).last_error), (60, None));
         // The same again, with less time to live than is worth to ask for.
-        let now = now + 60 * SECOND;
-        d.tick(now);
-        script.answer(Ok(found("192.0.2.1", Some(3))));
-        assert!(!d.tick(now));
+        let now = 60 * SECOND;
+        assert!(!ask(&mut d, &script, now, Ok(found("192.0.2.1", Some(3)))));
         assert_eq!(seconds(&d, now), 10);
         // No answer leaves what is known; that there are none does not.
         let now = now + 10 * SECOND;
-        d.tick(now);
-        script.answer(Err("no answer".into()));
-        assert!(!d.tick(now));
+        assert!(!ask(&mut d, &script, now, Err("no answer".into())));
         assert_eq!(d.found().unwrap().collectors.len(), 1);
-        let now = now + 300 * SECOND;
-        d.tick(now);
-        script.answer(Ok(Found::default()));
-        assert!(d.tick(now));
+        let now = now + SECOND;
+        assert!(ask(&mut d, &script, now, Ok(Found::default())));
         assert_eq!((seconds(&d, now), d.status(now).answers), (300, 3));
         let now = now + 300 * SECOND;
-        d.tick(now);
-        script.answer(Ok(found("192.0.2.1", Some(u32::MAX))));
-        assert!(d.tick(now));
+        let long = found("192.0.2.1", Some(u32::MAX));
+        assert!(ask(&mut d, &script, now, Ok(long)));
         assert_eq!(seconds(&d, now), 86_400);
     }
 }

@@ -69,7 +69,7 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         help: "Ask the DNS for collectors: services _sflow._udp of a domain",
         detail: "SRV records name collectors, which come beside those configured. TXT records can say sampling, sampling.SPEED, \
                  polling, agentIP, agent, agent.cidr, dropLimit and headerBytes, which count in place of what is configured. Asked again \
-                 after the lowest time to live, at least 10 seconds, and 300 seconds after a failure.",
+                 after the lowest time to live, at least 10 seconds; after a failure in 1 second, then 2, 4 and so on up to 300.",
         params: &[
             ("domain", "The domain"),
             ("auto", "The domains that /etc/resolv.conf searches"),
@@ -324,7 +324,11 @@ fn print_discovery(out: &mut String, d: &DiscoveryStatus) {
     }
     if let Some(e) = &d.last_error {
         let ago = d.last_error_ago_ms.unwrap_or(0) / 1000;
-        let _ = writeln!(out, "  last error {ago} s ago: {e}");
+        let _ = writeln!(
+            out,
+            "  {} in a row failed, the last {ago} s ago: {e}",
+            d.failures
+        );
     }
 }
 
