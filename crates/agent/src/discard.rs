@@ -4,6 +4,10 @@
 //! second in all, a tenth of that at once (hsflowd's quota). Each reason waits in a queue of its own and the queues have
 //! turns, so that a flood of one leaves the others their share. What finds no place is counted.
 //!
+//! Every drop that was seen ends as one of three: reported, which is handed to an exporter (collectors of datagrams, or the drop
+//! monitor of the kernel); suppressed, over the limit or for lack of room; unexported, when the limit let it through and there was
+//! no exporter. The third is none of `drops`: it was not this agent that held it back.
+//!
 //! All discards are of one data source, 0:0, the agent as a whole, as hsflowd has it: limit and `drops` are the agent's,
 //! and a packet that never had an interface has no other source to be counted at. The sequence is the agent's, too.
 //!
@@ -45,10 +49,23 @@ const MAX_SYMBOL: usize = 64;
 struct Reason {
     /// Packets that wait to be sent, with the time they were read.
     waiting: VecDeque<(u64, DropSlot)>,
+    seen: u64,
     reported: u64,
     /// Read or counted here, and not reported.
     suppressed: u64,
+    unexported: u64,
     last: Option<DropSlot>,
+}
+
+/// What became of a packet that the limit let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// At least one exporter has it.
+    Reported,
+    /// There is an exporter, and it could not take it.
+    Refused,
+    /// There is no exporter.
+    Unexported,
 }
 
 /// The discards of an agent.
@@ -66,7 +83,6 @@ pub struct Discards {
     credit: u64,
     credited: u64,
     sequence: u32,
-    reported: u64,
     /// All that was not reported when the sequence began.
     suppressed_before: u64,
     /// What interfaces had lost without a packet when they were last looked at.
@@ -87,7 +103,6 @@ impl Discards {
             credit: 0,
             credited: 0,
             sequence: 0,
-            reported: 0,
             suppressed_before: 0,
             lost: HashMap::new(),
             unmade: None,
@@ -97,7 +112,10 @@ impl Discards {
     /// Reports at most `limit` a second from now on; 0 = none. What waits then is forgotten.
     pub fn set_limit(&mut self, limit: u32) {
         if limit == 0 {
-            self.reasons.iter_mut().for_each(|r| r.waiting.clear());
+            for r in &mut self.reasons {
+                r.suppressed += r.waiting.len() as u64;
+                r.waiting.clear();
+            }
             self.waiting = 0;
             self.lost.clear();
             self.unmade = None;
@@ -182,7 +200,9 @@ impl Discards {
     fn lose(&mut self, now: u64, reason: DropReason, n: u64, (if_index, outward): (u32, bool)) {
         // Counters that fell were cleared, or are those of another interface.
         if n != 0 && n <= u64::MAX / 2 {
-            self.reasons[reason as usize].suppressed += n - 1;
+            let r = &mut self.reasons[reason as usize];
+            r.suppressed += n - 1;
+            r.seen += n - 1;
             self.offer(now, without_header(reason, if_index, outward));
         }
     }
@@ -192,6 +212,7 @@ impl Discards {
             return;
         };
         reason.last = Some(slot);
+        reason.seen += 1;
         if self.limit == 0 || reason.waiting.len() == WAITING {
             reason.suppressed += 1;
             return;
@@ -269,20 +290,34 @@ impl Discards {
         }
     }
 
-    /// Takes note that the sample of `slot` was sent.
-    pub fn sent(&mut self, slot: &DropSlot) {
+    /// Takes note that the sample whose head came last is in a datagram.
+    pub fn numbered(&mut self) {
         self.sequence = self.sequence.wrapping_add(1);
-        self.reported += 1;
-        self.reasons[reason(slot) as usize].reported += 1;
+    }
+
+    /// Takes note of what became of `slot`.
+    pub fn done(&mut self, slot: &DropSlot, fate: Fate) {
+        let r = &mut self.reasons[reason(slot) as usize];
+        match fate {
+            Fate::Reported => r.reported += 1,
+            Fate::Refused => r.suppressed += 1,
+            Fate::Unexported => r.unexported += 1,
+        }
     }
 
     /// What was done, and the last packet of each reason.
     pub fn status(&self, router: &dyn Router) -> DiscardStatus {
         let each = DropReason::ALL.iter().zip(&self.reasons);
+        let sum = |of: fn(&Reason) -> u64| self.reasons.iter().map(of).sum::<u64>();
+        // Read once: the workers go on.
+        let unseen = router.suppressed_drops();
         DiscardStatus {
             limit: self.limit,
-            reported: self.reported,
-            suppressed: self.all_suppressed(router),
+            seen: sum(|r| r.seen).wrapping_add(unseen),
+            reported: sum(|r| r.reported),
+            suppressed: self.suppressed().wrapping_add(unseen),
+            unexported: sum(|r| r.unexported),
+            waiting: self.waiting as u64,
             ring_lost: self.rings.iter().map(Consumer::overflows).sum(),
             reasons: each
                 .filter(|(_, r)| r.last.is_some() || r.suppressed != 0)
@@ -290,6 +325,7 @@ impl Discards {
                     reason: reason.name(),
                     reported: r.reported,
                     suppressed: r.suppressed,
+                    unexported: r.unexported,
                     last: r.last.as_ref().map(last_drop),
                 })
                 .collect(),
@@ -387,158 +423,4 @@ fn raw_header(slot: &DropSlot) -> RawHeader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use parshall_ring::ring;
-
-    const MS: u64 = 1_000_000;
-
-    fn drop_of(reason: DropReason) -> DropSlot {
-        DropSlot {
-            reason: reason.code(),
-            ..DropSlot::default()
-        }
-    }
-
-    /// Offers `n` of each reason every millisecond for `ms`; counts what is sent by reason.
-    fn run(limit: u32, ms: u64, each: &[(DropReason, u64)]) -> (HashMap<u16, u64>, Discards) {
-        let (mut p, c) = ring(4096);
-        let mut d = Discards::new(limit);
-        d.add_rings([c]);
-        let mut sent = HashMap::new();
-        for now in (0..ms).map(|t| SECOND + t * MS) {
-            for (reason, n) in each {
-                for _ in 0..*n {
-                    // A full ring is part of the test.
-                    let _ = p.push(drop_of(*reason));
-                }
-            }
-            d.drain(now);
-            while let Some(slot) = d.next(now) {
-                d.sent(&slot);
-                *sent.entry(slot.reason).or_default() += 1;
-            }
-        }
-        (sent, d)
-    }
-
-    #[test]
-    fn the_limit_holds_and_all_else_is_counted() {
-        let (sent, d) = run(100, 10_000, &[(DropReason::NoRoute, 3)]);
-        let n = sent[&DropReason::NoRoute.code()];
-        assert!((1000..=1010).contains(&n), "{n}");
-        assert_eq!(d.suppressed() + n + d.waiting as u64, 30_000);
-    }
-
-    #[test]
-    fn reasons_share_the_limit_and_rare_ones_get_all_of_theirs() {
-        let flood = [
-            (DropReason::NoRoute, 50),
-            (DropReason::Ip4TtlExpired, 1),
-            (DropReason::UnknownVlan, 10),
-        ];
-        let (sent, _) = run(300, 5_000, &flood);
-        for (reason, _) in flood {
-            let n = sent[&reason.code()];
-            assert!((480..=520).contains(&n), "{n} of {}", reason.name());
-        }
-    }
-
-    #[test]
-    fn one_of_every_reason_is_seen_beside_a_flood() {
-        let (mut p, c) = ring(1024);
-        let mut d = Discards::new(200);
-        d.add_rings([c]);
-        let mut seen = std::collections::BTreeSet::new();
-        // Long enough for one of each at 200 a second, and the flood's share; none waits as long as PATIENCE.
-        for t in 0..(DropReason::COUNT as u64 + 10) * 10 {
-            let now = SECOND + t * MS;
-            for _ in 0..40 {
-                let _ = p.push(drop_of(DropReason::NoRoute));
-            }
-            if t == 5 {
-                for &reason in DropReason::ALL {
-                    p.push(drop_of(reason)).unwrap();
-                }
-            }
-            d.drain(now);
-            while let Some(slot) = d.next(now) {
-                seen.insert(slot.reason);
-            }
-        }
-        assert_eq!(seen.len(), DropReason::COUNT);
-    }
-
-    #[test]
-    fn what_waited_too_long_is_not_sent() {
-        let mut d = Discards::new(1);
-        d.offer(SECOND, drop_of(DropReason::NoRoute));
-        d.offer(SECOND, drop_of(DropReason::NoRoute));
-        assert!(d.next(SECOND).is_some());
-        assert_eq!(d.due(), 2 * SECOND);
-        assert!(d.next(2 * SECOND).is_none());
-        assert_eq!((d.suppressed(), d.waiting, d.due()), (1, 0, u64::MAX));
-    }
-
-    #[test]
-    fn off_reports_nothing_and_still_knows_the_last() {
-        let mut d = Discards::new(0);
-        d.offer(SECOND, drop_of(DropReason::NoRoute));
-        assert!(d.next(9 * SECOND).is_none());
-        assert!(d.reasons[DropReason::NoRoute as usize].last.is_some());
-        d.offer(
-            SECOND,
-            DropSlot {
-                reason: u16::MAX,
-                ..DropSlot::default()
-            },
-        );
-    }
-
-    #[test]
-    fn losses_without_a_packet_are_told_once_a_look_and_counted() {
-        let mut d = Discards::new(100);
-        let report = |index, rx_missed, tx_errors| IfReport {
-            index,
-            totals: IfTotals {
-                rx_missed,
-                tx_errors,
-                ..IfTotals::default()
-            },
-            ..IfReport::default()
-        };
-        d.observe(SECOND, &[report(1, 7, 0), report(2, 0, 0)], 40);
-        assert_eq!(d.waiting, 0);
-        d.observe(2 * SECOND, &[report(1, 17, 0), report(2, 0, 1)], 40);
-        assert_eq!((d.waiting, d.suppressed()), (2, 9));
-        let told: Vec<_> = std::iter::from_fn(|| d.next(2 * SECOND))
-            .map(|s| (s.reason, s.rx_if, s.tx_if, s.header_len))
-            .collect();
-        let (missed, refused) = (DropReason::RxMissed.code(), DropReason::TxError.code());
-        assert_eq!(told.len(), 2);
-        assert!(told.contains(&(missed, 1, u32::MAX, 0)));
-        assert!(told.contains(&(refused, u32::MAX, 2, 0)));
-        // Cleared counters are no loss.
-        d.observe(3 * SECOND, &[report(1, 0, 0)], 40);
-        assert_eq!(d.waiting, 0);
-        // Packets that there was no buffer for have no interface.
-        d.observe(4 * SECOND, &[report(1, 0, 0)], 43);
-        let s = d.next(4 * SECOND).unwrap();
-        assert_eq!(s.reason, DropReason::NoBufferSpace.code());
-        assert_eq!((s.rx_if, s.tx_if, d.suppressed()), (u32::MAX, u32::MAX, 11));
-    }
-
-    #[test]
-    fn frame_lengths_are_those_of_hsflowd() {
-        let mut slot = drop_of(DropReason::NoRoute);
-        (slot.frame_len, slot.header_len) = (100, 60);
-        let h = raw_header(&slot);
-        assert_eq!(
-            (h.protocol, h.frame_length, h.stripped, h.header.len()),
-            (1, 104, 4, 60)
-        );
-        slot.protocol = HeaderProtocol::Ip6;
-        let h = raw_header(&slot);
-        assert_eq!((h.protocol, h.frame_length, h.stripped), (12, 118, 18));
-    }
-}
+mod tests;

@@ -21,6 +21,7 @@ mod config;
 mod discard;
 pub mod discover;
 pub mod elect;
+mod exporter;
 mod flow;
 mod hardware;
 pub mod host;

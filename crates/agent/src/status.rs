@@ -48,15 +48,21 @@ impl AgentStatus {
     }
 }
 
-/// What became of dropped packets.
+/// What became of dropped packets. All that were seen are reported, suppressed, unexported or wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiscardStatus {
     /// Samples a second at most, 0 = drop monitoring is off.
     pub limit: u32,
-    /// Discarded packet samples sent.
+    /// Drops seen while they were monitored, shown by the workers or counted.
+    pub seen: u64,
+    /// Handed to an exporter: to the collectors, or to the kernel's drop monitor.
     pub reported: u64,
-    /// Drops not reported: over a limit, or a ring was full.
+    /// Drops not reported: over a limit, or for lack of room in a ring or a datagram.
     pub suppressed: u64,
+    /// Drops not reported because there was no exporter: no collector, and no drop monitor that could be sent to.
+    pub unexported: u64,
+    /// Waiting for their turn now.
+    pub waiting: u64,
     /// Of those, drops lost in the workers' rings because the agent came too late.
     pub ring_lost: u64,
     /// By reason; only reasons that occurred while drops were monitored.
@@ -69,10 +75,12 @@ pub struct DiscardStatus {
 pub struct ReasonStatus {
     /// Its name.
     pub reason: &'static str,
-    /// Samples sent.
+    /// Handed to an exporter.
     pub reported: u64,
     /// Drops that the agent knows of and did not report; those that the workers did not show it are not in here.
     pub suppressed: u64,
+    /// Not reported for want of an exporter.
+    pub unexported: u64,
     /// The last packet of those that the workers showed.
     pub last: Option<LastDrop>,
 }

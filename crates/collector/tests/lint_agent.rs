@@ -63,6 +63,9 @@ impl Transport for Wire {
         sent.extend(datagrams.iter().map(|d| (now, d.to_vec())));
     }
     fn set_collectors(&mut self, _now: u64, _collectors: &[CollectorConfig]) {}
+    fn has_collectors(&self) -> bool {
+        true
+    }
     fn tick(&mut self, _now: u64) -> u64 {
         u64::MAX
     }

@@ -285,18 +285,18 @@ impl Netlink {
     }
 
     /// Takes a drop; it is sent with others, at [`flush`](Self::flush) at the latest. A loss that left no packet behind is
-    /// none for the drop monitor.
-    pub fn drop_alert(&mut self, now: u64, d: &NetlinkDrop<'_>) {
+    /// none for the drop monitor. Says whether it was taken.
+    pub fn drop_alert(&mut self, now: u64, d: &NetlinkDrop<'_>) -> bool {
         let (Some(channel), slot) = (&mut self.dropmon, d.slot) else {
-            return;
+            return false;
         };
         let header = slot.bytes();
         if header.is_empty() {
-            return;
+            return false;
         }
         let Some(head) = channel.next() else {
             channel.lose();
-            return;
+            return false;
         };
         if self.drops.is_full() {
             self.drops.send(now, channel, self.kernel.as_mut());
@@ -317,6 +317,7 @@ impl Netlink {
             timestamp: d.timestamp,
         };
         dropmon::encode(self.drops.add(), head, &alert);
+        true
     }
 
     /// Sends what was gathered.

@@ -324,3 +324,79 @@ proptest! {
         prop_assert_eq!(n != 0 && falls_within(index, polling, from, from + n - 1), slow);
     }
 }
+
+/// Drops that a fresh agent sees, one a tenth of a second: four, one without a header.
+fn see_drops(a: &mut crate::Agent, ring: &mut parshall_ring::Producer<DropSlot>, start: u64) {
+    for k in 0..4u64 {
+        let mut slot = DropSlot {
+            reason: DropReason::NoRoute.code(),
+            header_len: 20,
+            frame_len: 20,
+            ..DropSlot::default()
+        };
+        if k == 3 {
+            slot.header_len = 0;
+        }
+        assert!(ring.push(slot).is_ok());
+        a.poll(start + k * SECOND / 10);
+    }
+}
+
+#[test]
+fn a_drop_is_reported_when_an_exporter_has_it_and_unexported_when_there_is_none() {
+    let config = AgentConfig {
+        netlink: None,
+        host_interval: 0,
+        ..settings(NetlinkConfig::default())
+    };
+    let parts = crate::AgentParts {
+        router: crate::fake::FakeRouter::with(1),
+        transport: Box::new(crate::UdpTransport::new()),
+        host: None,
+        elected: "192.0.2.1".parse().unwrap(),
+        seed: 1,
+    };
+    let mut a = crate::Agent::new(config.clone(), parts, 0).unwrap();
+    let (mut ring, consumer) = parshall_ring::ring(16);
+    a.add_drop_rings(vec![consumer]);
+    let fates = |a: &mut crate::Agent| {
+        let d = a.status(0).discards;
+        assert_eq!(d.seen, d.reported + d.suppressed + d.unexported + d.waiting);
+        (d.seen, d.reported, d.suppressed, d.unexported)
+    };
+    // Nowhere to report to.
+    see_drops(&mut a, &mut ring, SECOND);
+    assert_eq!(fates(&mut a), (4, 0, 0, 4));
+    assert_eq!(a.status(0).datagrams, 0);
+    // The kernel's drop monitor takes what has a header.
+    let (netlink, kernel) = exporter(NetlinkConfig::default());
+    a.put_netlink(netlink);
+    see_drops(&mut a, &mut ring, 2 * SECOND);
+    a.finish(3 * SECOND);
+    assert_eq!(only(Which::Dropmon, kernel.take()).len(), 3);
+    assert_eq!(fates(&mut a), (8, 3, 0, 5));
+    // A collector takes all, the first under the number 1.
+    let collector = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let timeout = std::time::Duration::from_secs(20);
+    collector.set_read_timeout(Some(timeout)).unwrap();
+    let collectors = vec![collector.local_addr().unwrap().into()];
+    let config = AgentConfig {
+        collectors,
+        ..config
+    };
+    a.set_config(config, 4 * SECOND).unwrap();
+    see_drops(&mut a, &mut ring, 5 * SECOND);
+    a.finish(6 * SECOND);
+    assert_eq!(fates(&mut a), (12, 7, 0, 5));
+    let mut buffer = [0; 2048];
+    let n = collector.recv(&mut buffer).unwrap();
+    let datagram = parshall_sflow_wire::Datagram::parse(&buffer[..n]).unwrap();
+    let heads: Vec<_> = datagram
+        .samples()
+        .filter_map(|s| match s.unwrap() {
+            parshall_sflow_wire::Sample::Discard(d) => Some((d.head.sequence, d.head.drops)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(heads, [(1, 0), (2, 0), (3, 0), (4, 0)]);
+}

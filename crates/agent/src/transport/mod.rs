@@ -30,6 +30,9 @@ pub trait Transport: Send {
     /// Replaces the list of collectors. One that was in the old list keeps its socket and its counts.
     fn set_collectors(&mut self, now: u64, collectors: &[CollectorConfig]);
 
+    /// Whether there is anybody to send to, reachable or not.
+    fn has_collectors(&self) -> bool;
+
     /// Does what is due: opens sockets again, takes in looked-up names. Says when it wants to be called next.
     fn tick(&mut self, now: u64) -> u64;
 

@@ -55,6 +55,10 @@ impl Transport for UdpTransport {
         self.tick(now);
     }
 
+    fn has_collectors(&self) -> bool {
+        !self.collectors.is_empty()
+    }
+
     fn tick(&mut self, now: u64) -> u64 {
         while let Some(l) = self.resolver.finished() {
             for c in &mut self.collectors {

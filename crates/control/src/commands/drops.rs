@@ -44,7 +44,8 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         pattern: "show drops",
         help: "Show drops by reason, those of the last second first",
         detail: "Counts start with `clear errors`. Interfaces and headers are those of the last packet of a reason, \
-                 known while drop monitoring is on.",
+                 known while drop monitoring is on. Of the drops while it is on, each is reported (handed to the collectors or to \
+                 the kernel's drop monitor), suppressed (over the limit) or, without collector and drop monitor, unexported.",
         params: &[],
         handler: show,
     },
@@ -130,10 +131,12 @@ struct ShownDrop {
     sflow_name: &'static str,
     /// Where, the most first.
     nodes: Vec<ShownPlace>,
-    /// Sent to collectors.
+    /// Handed to collectors or the drop monitor.
     reported: u64,
-    /// Not sent, though monitoring was on.
+    /// Not reported, though monitoring was on: over the limit, or no room.
     suppressed: u64,
+    /// Not reported for want of a collector and a drop monitor.
+    unexported: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last: Option<ShownLast>,
 }
@@ -175,9 +178,8 @@ fn rows(r: &Router) -> Vec<ShownDrop> {
         .into_iter()
         .map(|(reason, nodes)| {
             let told = told.iter().find(|t| t.reason == reason.name());
-            let hidden = suppressed[reason as usize]
-                .wrapping_sub(r.drop_rates.suppressed_before[reason as usize]);
-            row(r, reason, nodes, (told, hidden))
+            let fates = r.fates(reason, told, &suppressed);
+            row(r, reason, nodes, (told, fates))
         })
         .collect();
     rows.sort_by(|a, b| {
@@ -191,7 +193,7 @@ fn row(
     r: &Router,
     reason: DropReason,
     mut nodes: Vec<ShownPlace>,
-    (told, hidden): (Option<&ReasonStatus>, u64),
+    (told, [reported, suppressed, unexported]): (Option<&ReasonStatus>, [u64; 3]),
 ) -> ShownDrop {
     nodes.sort_by_key(|n| std::cmp::Reverse(n.count));
     ShownDrop {
@@ -203,8 +205,9 @@ fn row(
         sflow_code: reason.sflow_code(),
         sflow_name: sflow_reason::name(reason.sflow_code()).unwrap_or("?"),
         nodes,
-        reported: told.map_or(0, |t| t.reported),
-        suppressed: hidden + told.map_or(0, |t| t.suppressed),
+        reported,
+        suppressed,
+        unexported,
         last: told.and_then(|t| t.last.as_ref()).map(|l| last(r, l)),
     }
 }
@@ -223,8 +226,8 @@ fn last(r: &Router, l: &LastDrop) -> ShownLast {
 
 fn print(s: &Shown) -> String {
     let mut out = format!(
-        "{:>12} {:>12}  {:<28} {:<32} {:<24} {:>10}\n",
-        "Count", "Per second", "Reason", "sFlow code", "Node", "Suppressed"
+        "{:>12} {:>12}  {:<28} {:<32} {:<24} {:>10} {:>10}\n",
+        "Count", "Per second", "Reason", "sFlow code", "Node", "Reported", "Suppressed"
     );
     // Writing to a String cannot fail, here and below.
     for d in &s.drops {
@@ -235,12 +238,13 @@ fn print(s: &Shown) -> String {
         };
         let _ = writeln!(
             out,
-            "{:>12} {:>12.0}  {:<28} {:<32} {:<24} {:>10}",
+            "{:>12} {:>12.0}  {:<28} {:<32} {:<24} {:>10} {:>10}",
             d.count,
             d.per_second,
             d.reason,
             format!("{} {}", d.sflow_code, d.sflow_name),
             format!("{node}{more}"),
+            d.reported,
             d.suppressed
         );
         if let Some(l) = &d.last {
@@ -258,6 +262,13 @@ fn print(s: &Shown) -> String {
             AgentConfig::MAX_DROP_LIMIT
         ),
     };
+    let unexported: u64 = s.drops.iter().map(|d| d.unexported).sum();
+    if unexported != 0 {
+        let _ = writeln!(
+            out,
+            "not reported, for there was no collector and no drop monitor: {unexported}; `sflow collector add` names one"
+        );
+    }
     out
 }
 

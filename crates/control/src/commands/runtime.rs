@@ -457,7 +457,7 @@ fn clear_runtime(r: &mut Router, _: &Args, _: &Context) -> Result<Output> {
 fn clear_errors(r: &mut Router, _: &Args, _: &Context) -> Result<Output> {
     r.baselines.drops = r.engine.drops();
     r.baselines.sampled = r.sampler_totals();
-    r.drop_rates.suppressed_before = r.suppressed_drops();
+    r.clear_fates();
     Ok(Output::Done)
 }
 

@@ -175,6 +175,14 @@ fn print_agent(out: &mut String, a: &AgentStatus) {
             a.orphans, a.oversize
         );
     }
+    let d = &a.discards;
+    if d.seen != 0 {
+        let _ = writeln!(
+            out,
+            "drops seen: {}, reported: {}, suppressed: {}, without collector or drop monitor: {}, waiting: {}",
+            d.seen, d.reported, d.suppressed, d.unexported, d.waiting
+        );
+    }
     super::sflow_netlink::print(out, a);
     for c in &a.collectors {
         super::collectors::print_one(out, c);

@@ -1,6 +1,8 @@
 //! Dropped packets: monitoring on and off, and how many of each reason there are a second.
 
-use parshall_agent::AgentConfig;
+use std::collections::HashMap;
+
+use parshall_agent::{AgentConfig, ReasonStatus};
 use parshall_counters::{DropReason, WorkerCounters};
 use parshall_nodes::DropSettings;
 
@@ -17,8 +19,10 @@ type ByReason = [u64; DropReason::COUNT];
 pub struct DropRates {
     /// When, and how many there were then; the older first.
     looks: [(u64, ByReason); 2],
-    /// Drops that were not reported when counters were last cleared.
-    pub suppressed_before: ByReason,
+    /// Drops that the workers had not shown when counters were last cleared.
+    suppressed_before: ByReason,
+    /// What the agent had done with the others then: reported, suppressed, unexported.
+    told_before: HashMap<&'static str, [u64; 3]>,
 }
 
 impl DropRates {
@@ -27,6 +31,7 @@ impl DropRates {
         DropRates {
             looks: [(now, [0; DropReason::COUNT]); 2],
             suppressed_before: [0; DropReason::COUNT],
+            told_before: HashMap::new(),
         }
     }
 
@@ -57,6 +62,10 @@ fn sum<'a>(
     out
 }
 
+fn by_fate(t: &ReasonStatus) -> [u64; 3] {
+    [t.reported, t.suppressed, t.unexported]
+}
+
 impl Router {
     /// Reports at most `limit` dropped packets a second to collectors; 0 ends it.
     ///
@@ -81,6 +90,32 @@ impl Router {
         self.engine.message("sflow-drop", &DropSettings { limit })?;
         let graph = &self.engine.graph;
         Ok(graph.set_feature_everywhere("sflow-drop", limit != 0)?)
+    }
+
+    /// What became of the drops of `reason` since counters were cleared, while they were monitored: reported, suppressed and
+    /// not reported for want of an exporter. `told` is what the agent says, `unseen` what workers did not show it.
+    pub(crate) fn fates(
+        &self,
+        reason: DropReason,
+        told: Option<&ReasonStatus>,
+        unseen: &ByReason,
+    ) -> [u64; 3] {
+        let before = self.drop_rates.told_before.get(reason.name());
+        let mut fates = told.map_or([0; 3], by_fate);
+        for (now, before) in fates.iter_mut().zip(before.copied().unwrap_or_default()) {
+            *now = now.saturating_sub(before);
+        }
+        let before = self.drop_rates.suppressed_before[reason as usize];
+        fates[1] += unseen[reason as usize].wrapping_sub(before);
+        fates
+    }
+
+    /// Counts what becomes of drops from 0 again.
+    pub(crate) fn clear_fates(&mut self) {
+        let told = self.sflow.status().map(|s| s.discards.reasons);
+        let told = told.unwrap_or_default();
+        self.drop_rates.told_before = told.iter().map(|t| (t.reason, by_fate(t))).collect();
+        self.drop_rates.suppressed_before = self.suppressed_drops();
     }
 
     /// Drops by reason that the workers did not show the agent.

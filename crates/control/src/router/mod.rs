@@ -371,7 +371,7 @@ impl Router {
             sum[1] += t.samples + t.tx_samples;
             sum[2] += t.sample_drops + t.tx_sample_drops;
         }
-        sum[3] = discards.reported + discards.suppressed;
+        sum[3] = discards.seen;
         sum[4] = discards.ring_lost;
         sum
     }

@@ -235,12 +235,14 @@ pub struct Agent {
     pub counter_samples: u64,
     /// Host counter samples in them.
     pub host_samples: u64,
-    /// Discarded packet samples in them.
+    /// Dropped packets handed to an exporter.
     pub discard_samples: u64,
     /// Samples lost because the agent came too late.
     pub lost: u64,
     /// Drops that were not reported: over a limit, or a ring was full.
     pub discards_suppressed: u64,
+    /// Drops that were not reported because there was no collector and no drop monitor.
+    pub discards_unexported: u64,
     /// Where datagrams go.
     pub collectors: Vec<Collector>,
 }

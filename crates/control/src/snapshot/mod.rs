@@ -321,6 +321,7 @@ fn agent(s: &AgentStatus) -> Agent {
         discard_samples: s.discards.reported,
         lost: s.lost(),
         discards_suppressed: s.discards.suppressed,
+        discards_unexported: s.discards.unexported,
         collectors: collectors.collect(),
     }
 }

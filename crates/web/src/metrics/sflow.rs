@@ -88,7 +88,7 @@ pub(super) const METRICS: &[Metric] = &[
         "parshall_sflow_discard_samples_sent",
         "",
         &[],
-        "Discarded packet samples in datagrams.",
+        "Dropped packets handed to collectors or to the kernel's drop monitor.",
         |s| agent(s, |a| a.discard_samples),
     ),
     metric(
@@ -98,6 +98,14 @@ pub(super) const METRICS: &[Metric] = &[
         &[],
         "Drops that were not reported: over the limit, or a ring was full.",
         |s| agent(s, |a| a.discards_suppressed),
+    ),
+    metric(
+        Counter,
+        "parshall_sflow_discards_unexported",
+        "",
+        &[],
+        "Drops that were not reported because there was no collector and no drop monitor.",
+        |s| agent(s, |a| a.discards_unexported),
     ),
     metric(
         Counter,
