@@ -1,5 +1,7 @@
 //! VPP's clients as they are: its Python library, GoVPP and vppcfg, each of the version that tests/setup.sh installs.
 
+#[path = "vpp_clients/hostile.rs"]
+mod hostile;
 mod support;
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 //! - [`Net`], the interfaces of one namespace: links, addresses, routes, neighbours, offloads. It is
 //!   a netlink socket made inside that namespace, so the caller's thread never changes its own.
 //!
-//! Beside them: [`genl`] (generic netlink and multicast groups), [`caps`] (what privilege is missing and how to grant it), [`affinity`], [`clock`],
+//! Beside them: [`genl`] (generic netlink and multicast groups), [`caps`] (what privilege is missing and how to grant it), [`affinity`], [`clock`], [`memory`],
 //! [`priority`], [`udp`] and [`udp_send`] (datagrams by the batch), [`SocketFile`] (a listening Unix socket), [`SocketServer`] (its clients) and [`userns`] (the way in for those who are not root). Every failure is an [`Error`] that says
 //! what was tried, on what, the kernel's reason, and what would help.
 //!
@@ -24,6 +24,7 @@ mod error;
 mod ethtool;
 pub mod genl;
 mod link;
+pub mod memory;
 mod neigh;
 mod netlink;
 mod netns;

@@ -18,6 +18,8 @@ use crate::socket_file::{SocketError, SocketFile};
 
 /// How long to wait where the system refuses a client.
 const REFUSED: Duration = Duration::from_millis(100);
+/// Stack of a client's thread: enough for what it does, and so little that a storm of clients leaves nothing worth a huge page behind.
+const STACK: usize = 512 << 10;
 /// How often to look whether clients have ended.
 const ENDED: Duration = Duration::from_millis(2);
 
@@ -220,6 +222,7 @@ fn admit<S: Service>(shared: &Shared<S>, stream: UnixStream, number: u64) {
     let (service, list) = (shared.service.clone(), shared.clients.clone());
     let thread = Builder::new()
         .name(shared.config.thread_name.into())
+        .stack_size(STACK)
         .spawn(move || {
             let _entry = Entry(list, number);
             service.serve(&stream, number);

@@ -5,6 +5,9 @@ use thiserror::Error;
 /// Bytes in front of each message.
 pub const FRAME_HEADER: usize = 16;
 
+/// Bytes of room that are kept from one message to the next.
+const KEPT: usize = 256 << 10;
+
 /// Why a stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
@@ -51,6 +54,10 @@ impl Frames {
         // What was given out goes only now, so that many short messages of one piece are moved once.
         self.bytes.drain(..self.done);
         self.done = 0;
+        // Room for a long message is not kept for the short ones after it.
+        if self.bytes.capacity() > KEPT && self.bytes.len() + piece.len() <= KEPT {
+            self.bytes.shrink_to(KEPT);
+        }
         self.bytes.extend_from_slice(piece);
     }
 
@@ -108,6 +115,16 @@ mod tests {
                 "cut at {cut}"
             );
         }
+    }
+
+    #[test]
+    fn room_for_a_long_message_is_not_kept() {
+        let mut frames = Frames::new(1 << 20);
+        frames.push(&frame(&vec![1; 1 << 20]));
+        assert!(matches!(frames.next_message(), Ok(Some(m)) if m.len() == 1 << 20));
+        frames.push(&frame(&[2; 5]));
+        assert!(matches!(frames.next_message(), Ok(Some(m)) if m == [2; 5]));
+        assert!(frames.bytes.capacity() <= KEPT);
     }
 
     #[test]

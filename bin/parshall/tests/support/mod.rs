@@ -365,6 +365,14 @@ impl Router {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
 
+    /// Memory it occupies, in bytes.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|l| l.split_whitespace().next()).unwrap();
+        kib.parse::<u64>().unwrap() << 10
+    }
+
     /// Stops its threads, or lets them go on: `-STOP`, `-CONT`. Ends it at once: `-KILL`.
     pub fn signal(&self, signal: &str) {
         must("kill", &[signal, &self.child.id().to_string()]);

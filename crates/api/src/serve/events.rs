@@ -21,8 +21,6 @@ use parshall_vpp_wire::{Lead, Message};
 use super::Shared;
 use crate::handlers::interface::status;
 
-/// How often the router is looked at while somebody wants events.
-const PERIOD: Duration = Duration::from_millis(50);
 /// Interfaces and stations that a client may not have been told of yet.
 const WAITING: usize = 65_536;
 /// Milliseconds between two looks at stations until a client says otherwise.
@@ -148,38 +146,37 @@ fn look(r: &Router) -> Seen {
 
 /// What was seen last; nothing while nobody wants to know.
 #[derive(Default)]
-struct Before {
+pub(super) struct Watch {
     interfaces: Option<Seen>,
     /// Number of the next piece of news of stations, and when it was looked for.
     macs: Option<(u64, Instant)>,
 }
 
-/// Looks for events until the server stops or the router ends.
-pub(super) fn watch(shared: &Shared) {
-    let mut before = Before::default();
-    while !shared.stop.load(Ordering::Acquire) {
-        std::thread::sleep(PERIOD);
+impl Watch {
+    /// Looks once for what clients want to know. `None` when the router has ended.
+    pub fn turn(&mut self, shared: &Shared) -> Option<()> {
         let wanted = |of: fn(&Mailbox) -> &AtomicUsize| {
             let mailboxes = shared.mailboxes();
             mailboxes
                 .values()
                 .any(|m| of(m).load(Ordering::Acquire) != 0)
         };
-        if !wanted(|m| &m.interfaces) {
-            before.interfaces = None;
-        } else if watch_interfaces(shared, &mut before).is_none() {
-            return;
+        if wanted(|m| &m.interfaces) {
+            watch_interfaces(shared, self)?;
+        } else {
+            self.interfaces = None;
         }
-        if !wanted(|m| &m.macs) {
-            before.macs = None;
-        } else if watch_macs(shared, &mut before).is_none() {
-            return;
+        if wanted(|m| &m.macs) {
+            watch_macs(shared, self)?;
+        } else {
+            self.macs = None;
         }
+        Some(())
     }
 }
 
 /// `None` when the router has ended.
-fn watch_interfaces(shared: &Shared, before: &mut Before) -> Option<()> {
+fn watch_interfaces(shared: &Shared, before: &mut Watch) -> Option<()> {
     let now = shared.asker.ask(|r| look(r))?;
     if let Some(was) = &before.interfaces {
         let events = changes(was, &now);
@@ -195,7 +192,7 @@ fn watch_interfaces(shared: &Shared, before: &mut Before) -> Option<()> {
 }
 
 /// `None` when the router has ended.
-fn watch_macs(shared: &Shared, before: &mut Before) -> Option<()> {
+fn watch_macs(shared: &Shared, before: &mut Watch) -> Option<()> {
     let now = Instant::now();
     let delay = Duration::from_millis(shared.scan_delay.load(Ordering::Acquire).into());
     if before.macs.is_some_and(|(_, last)| now - last < delay) {

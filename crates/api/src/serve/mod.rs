@@ -66,6 +66,8 @@ struct Shared {
     limiter: Limiter,
     /// Milliseconds between two looks at what bridge domains learned.
     scan_delay: AtomicU32,
+    /// A client has left since freed memory was given back.
+    left: AtomicBool,
 }
 
 impl Shared {
@@ -114,6 +116,29 @@ struct Entry<'s>(&'s Shared, u32);
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
         self.0.mailboxes().remove(&self.1);
+        self.0.left.store(true, Ordering::Release);
+    }
+}
+
+/// How often the thread that attends to clients looks around.
+const PERIOD: Duration = Duration::from_millis(50);
+/// Time between two times that freed memory is given back.
+const GIVE_BACK: Duration = Duration::from_secs(1);
+
+/// Looks for events while clients want them, and gives back what those who left had taken: the allocator keeps it for threads that are
+/// no more. Ends with the server or the router.
+fn attend(shared: &Shared) {
+    let mut watch = events::Watch::default();
+    let mut given_back = Instant::now();
+    while !shared.stop.load(Ordering::Acquire) {
+        std::thread::sleep(PERIOD);
+        if watch.turn(shared).is_none() {
+            return;
+        }
+        if given_back.elapsed() >= GIVE_BACK && shared.left.swap(false, Ordering::AcqRel) {
+            parshall_linux::memory::give_back();
+            given_back = Instant::now();
+        }
     }
 }
 
@@ -129,6 +154,8 @@ impl ApiServer {
     /// # Errors
     /// Why the socket cannot be opened.
     pub fn start(config: ApiConfig, asker: Asker) -> Result<ApiServer, SocketError> {
+        // Messages and answers of a megabyte come in a hundred threads at once: they must not leave a hundred heaps behind.
+        parshall_linux::memory::keep_little();
         let shared = Arc::new(Shared {
             config: config.clone(),
             asker,
@@ -138,6 +165,7 @@ impl ApiServer {
             mailboxes: Mutex::default(),
             limiter: Limiter::default(),
             scan_delay: AtomicU32::new(events::SCAN_DELAY),
+            left: AtomicBool::new(false),
         });
         let listening = SocketServerConfig {
             path: config.path.clone(),
@@ -151,7 +179,7 @@ impl ApiServer {
         // Ends by itself: it may wait for a router that has ended, so it is not waited for.
         Builder::new()
             .name("parshall-apiev".into())
-            .spawn(move || events::watch(&theirs))
+            .spawn(move || attend(&theirs))
             .map_err(|error| SocketError::Io {
                 path: config.path,
                 what: "cannot serve",
