@@ -216,8 +216,15 @@ impl Ctx<'_> {
             m.rx_if = if_index;
             bytes += u64::from(m.total_len());
         }
+        self.count_received(if_index, packets.len(), bytes);
+    }
+
+    /// Counts packets that came up out of interface `if_index`, for a caller that has written it into each, as
+    /// [`receive`](Ctx::receive) does.
+    #[inline]
+    pub fn count_received(&self, if_index: u32, packets: usize, bytes: u64) {
         if let Some(c) = self.counters.interface(if_index) {
-            c.rx_packets.add(packets.len() as u64);
+            c.rx_packets.add(packets as u64);
             c.rx_bytes.add(bytes);
         }
     }

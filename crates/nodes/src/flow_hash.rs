@@ -3,7 +3,7 @@
 //! Over addresses, protocol and, for unfragmented TCP, UDP and SCTP, ports. Fragments hash without
 //! ports, all of them alike. Not symmetric, not cryptographic, the same in every worker.
 
-use parshall_buffer::{BufferIndex, Pool};
+use parshall_buffer::{BufferIndex, Pool, PoolView};
 
 /// Multiplies and folds (the finisher of wyhash, Wang Yi, public domain): every input bit reaches every
 /// output bit.
@@ -20,6 +20,7 @@ fn finish(h: u64) -> u32 {
 }
 
 /// Hash of two words that name a flow.
+#[inline(always)]
 pub fn mix_flow(a: u64, b: u64) -> u32 {
     finish(mix(a, b))
 }
@@ -33,6 +34,22 @@ pub fn rehash(pool: &Pool, b: BufferIndex, at: usize, ip6: bool) -> u32 {
     }
 }
 
+/// The same for the loop of a node: of the IP packet `at` bytes from the current header on, in one buffer, where
+/// `head` is what [`Meta::head`](parshall_buffer::Meta::head) says of it.
+#[inline(always)]
+pub fn rehash_plain(view: &PoolView<'_>, b: BufferIndex, head: u64, at: u16, ip6: bool) -> u32 {
+    let (start, len) = ((head as u16).wrapping_add(at), (head >> 16) as u16);
+    let ports = |upper: u16| match usize::from(at) + usize::from(upper) + 4 <= usize::from(len) {
+        true => u32::from_le_bytes(*view.peek(b, start.wrapping_add(upper))),
+        false => 0,
+    };
+    if ip6 {
+        hash6(view.peek(b, start), ports)
+    } else {
+        hash4(view.peek(b, start), ports)
+    }
+}
+
 fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 132)
 }
@@ -43,12 +60,19 @@ pub fn flow_hash4(pool: &Pool, b: BufferIndex) -> u32 {
 }
 
 fn hash_ip4(pool: &Pool, b: BufferIndex, at: usize) -> u32 {
-    let h: &[u8; 20] = pool.peek(b, at);
+    hash4(pool.peek(b, at), |upper| {
+        ports(pool, b, at + usize::from(upper))
+    })
+}
+
+/// Hash of an IPv4 packet by its header; `ports` reads those that lie so many bytes behind where it begins.
+#[inline(always)]
+fn hash4(h: &[u8; 20], ports: impl FnOnce(u16) -> u32) -> u32 {
     let word = |i: usize| u64::from(u32::from_le_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]));
     let addresses = word(12) << 32 | word(16);
     let fragment = u16::from_be_bytes([h[6], h[7]]) & 0x3FFF != 0;
     let ports = if has_ports(h[9]) && !fragment {
-        ports(pool, b, at + usize::from(h[0] & 15) * 4)
+        ports(u16::from(h[0] & 15) * 4)
     } else {
         0
     };
@@ -62,7 +86,14 @@ pub fn flow_hash6(pool: &Pool, b: BufferIndex) -> u32 {
 }
 
 fn hash_ip6(pool: &Pool, b: BufferIndex, at: usize) -> u32 {
-    let h: &[u8; 40] = pool.peek(b, at);
+    hash6(pool.peek(b, at), |upper| {
+        ports(pool, b, at + usize::from(upper))
+    })
+}
+
+/// Hash of an IPv6 packet by its header; `ports` as of [`hash4`].
+#[inline(always)]
+fn hash6(h: &[u8; 40], ports: impl FnOnce(u16) -> u32) -> u32 {
     let word = |i: usize| {
         u64::from_le_bytes([
             h[i],
@@ -76,11 +107,7 @@ fn hash_ip6(pool: &Pool, b: BufferIndex, at: usize) -> u32 {
         ])
     };
     let label = u64::from(u32::from_be_bytes([h[0], h[1], h[2], h[3]]) & 0xF_FFFF);
-    let ports = if has_ports(h[6]) {
-        ports(pool, b, at + 40)
-    } else {
-        0
-    };
+    let ports = if has_ports(h[6]) { ports(40) } else { 0 };
     let addresses = mix(
         word(8) ^ word(24).rotate_left(32),
         word(16) ^ word(32).rotate_left(32),

@@ -1,7 +1,7 @@
 //! `ip6-local`: packets for the router itself, by address or by group (RFC 4291 section 2.8).
 //!
-//! Fragments are put together first, ICMPv6 goes on to be answered, what belongs to tunnels to `tunnel-input`. UDP gets Port Unreachable, unknown headers a Parameter Problem (RFC
-//! 8200 section 4), TCP and other group traffic are dropped.
+//! Fragments are put together first, ICMPv6 goes on to be answered, what belongs to tunnels to `tunnel-input`. UDP gets Port
+//! Unreachable, unknown headers a Parameter Problem (RFC 8200 section 4), TCP and other group traffic are dropped.
 //!
 //! Drop reasons: `local_no_port`, `local_no_protocol`, `nd_fragmented`, `ip6_multicast`,
 //! `ip6_link_local`, `ip6_bad_length`.
@@ -79,7 +79,8 @@ impl Ip6Local {
         }
         let (offset, protocol) = (upper.offset, upper.protocol);
         let tunnels = self.shared.tunnels.load(cx.rcu);
-        if claim(cx, b, tunnels, offset, protocol.0) {
+        if claim(cx.pool, b, tunnels, offset, protocol.0) {
+            cx.pool.meta_mut(b).scratch = [offset as u32, u32::from(protocol.0)];
             cx.next[i] = TUNNEL_INPUT;
             return;
         }

@@ -3,7 +3,8 @@
 //!
 //! The lookup's answer is a forwarding object; the object's kind chooses the next node. Load balancing
 //! picks by flow hash, computed only then. Destinations are gathered first and looked up as a batch, so
-//! that the misses of one overlap with the work of the others.
+//! that the misses of one overlap with the work of the others. A frame to one destination, as a tunnel's other end sends
+//! them, is looked up once, and one that is all for the router goes on whole.
 //!
 //! Drop reasons: `no_route`, `route_blackhole`, `route_prohibit`, `route_unreachable`, `lookup_loop`,
 //! `no_adjacency`.
@@ -84,8 +85,8 @@ impl<F: Family> IpLookup<F> {
         }
     }
 
-    /// Fills `found` for a frame of one interface; false when a packet has a table of its own (after a
-    /// label was popped).
+    /// Fills `found` for a frame of one interface; false when packets have different tables (of their own, after a
+    /// label was popped or a tunnel entered).
     #[inline(always)]
     fn look_up_all(&mut self, cx: &mut Ctx<'_>, rx_if: u32, packets: &[BufferIndex]) -> bool {
         let n = packets.len();
@@ -97,12 +98,18 @@ impl<F: Family> IpLookup<F> {
             tables &= m.table;
             *d = F::destination_at(&view, b, m.data);
         }
-        if tables != IF_NONE {
-            return false;
-        }
-        let table = F::table(&self.shared.interfaces(cx.rcu).view(rx_if));
+        let table = match tables {
+            IF_NONE if rx_if == IF_MIXED => return false,
+            IF_NONE => F::table(&self.shared.interfaces(cx.rcu).view(rx_if)),
+            table if packets.iter().all(|&b| view.meta(b).table == table) => table,
+            _ => return false,
+        };
         let fib = F::tables(&self.shared).get(cx.rcu, table).view(cx.rcu);
-        fib.lookup_batch(&self.destinations[..n], &mut self.found[..n]);
+        let (to, found) = (&self.destinations[..n], &mut self.found[..n]);
+        match to.first() {
+            Some(&first) if are_all(to, first) => found.fill(fib.lookup(first)),
+            _ => fib.lookup_batch(to, found),
+        }
         true
     }
 
@@ -177,6 +184,12 @@ impl<F: Family> IpLookup<F> {
     }
 }
 
+/// Whether all of these are the one. Without a branch in the loop: many lanes at a time.
+#[inline(always)]
+fn are_all<T: Copy + PartialEq>(these: &[T], one: T) -> bool {
+    these.iter().fold(true, |all, t| all & (*t == one))
+}
+
 /// Whether every packet goes out by an adjacency. Without a branch in the loop: many lanes at a time.
 #[inline(always)]
 fn are_adjacencies(found: &[Dpo]) -> bool {
@@ -206,7 +219,7 @@ impl<F: Family> WideNode for IpLookup<F> {
     fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let packets = frame.packets();
         let n = packets.len();
-        if frame.rx_if == IF_MIXED || !self.look_up_all(cx, frame.rx_if, packets) {
+        if !self.look_up_all(cx, frame.rx_if, packets) {
             self.look_up_each(cx, packets);
         }
         let plain = are_adjacencies(&self.found[..n]);
@@ -219,6 +232,10 @@ impl<F: Family> WideNode for IpLookup<F> {
         }
         if plain || are_adjacencies(&self.found[..n]) {
             return Dispatch::All(REWRITE);
+        }
+        let first = self.found[0];
+        if first.kind() == DpoKind::Receive && are_all(&self.found[..n], first) {
+            return Dispatch::All(LOCAL);
         }
         cx.next[..n].fill(REWRITE);
         for (i, &b) in packets.iter().enumerate() {

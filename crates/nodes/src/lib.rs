@@ -57,6 +57,8 @@ mod sub_interface_output;
 mod tag_rewrite;
 mod trace;
 pub mod tunnel;
+mod tunnel_decap;
+mod tunnel_encap;
 mod tunnel_input;
 mod tunnel_output;
 pub mod vlan;
@@ -250,7 +252,7 @@ const NODES: &[(NodeSpec, Make)] = &[
         wide(ip_lookup::IpLookup::<Ip6>::new(b.shared.clone()))
     }),
     (ip4_local::SPEC, |b| {
-        Box::new(ip4_local::Ip4Local::new(b.shared.clone()))
+        wide(ip4_local::Ip4Local::new(b.shared.clone()))
     }),
     (ip6_local::SPEC, |b| {
         Box::new(ip6_local::Ip6Local::new(b.shared.clone()))
@@ -264,7 +266,7 @@ const NODES: &[(NodeSpec, Make)] = &[
         Box::new(local_reassembly::LocalReassembly::new(shared, true))
     }),
     (tunnel_input::SPEC, |b| {
-        Box::new(tunnel_input::TunnelInput::new(b.shared.clone()))
+        wide(tunnel_input::TunnelInput::new(b.shared.clone()))
     }),
     (ip4_icmp::SPEC, |_| Box::new(ip4_icmp::Ip4Icmp)),
     (ip6_icmp::SPEC, |b| {
@@ -311,7 +313,7 @@ const NODES: &[(NodeSpec, Make)] = &[
         wide(acl::Acl::<acl::Out>::new(b.shared.clone(), b.seat))
     }),
     (tunnel_output::SPEC, |b| {
-        Box::new(tunnel_output::TunnelOutput::new(b.shared.clone()))
+        wide(tunnel_output::TunnelOutput::new(b.shared.clone()))
     }),
     (sub_interface_output::SPEC, |b| {
         Box::new(sub_interface_output::SubInterfaceOutput::new(

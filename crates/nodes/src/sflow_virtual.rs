@@ -2,7 +2,7 @@
 //! domains.
 //!
 //! Their packets do not come by the arc that `sflow` is a feature of: the node that says "received here from now on"
-//! shows each packet to a [`VirtualSflow`] of its own. Until control installs samplers in it, with the first such
+//! shows its packets to a [`VirtualSflow`] of its own. Until control installs samplers in it, with the first such
 //! interface that is to be sampled, that is a pointer that is looked at, and no memory.
 
 use std::any::Any;
@@ -45,24 +45,32 @@ impl VirtualSamplers {
         (Box::new(samplers), consumer)
     }
 
-    /// Takes packet `b`, received on `if_index` and beginning with a header of `protocol`, past its sampler.
+    /// Takes `packets`, received on `if_index` and beginning with a header of `protocol`, past its sampler.
     #[inline]
-    fn look(&mut self, cx: &mut Ctx<'_>, b: BufferIndex, if_index: u32, protocol: HeaderProtocol) {
+    fn look(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        packets: &[BufferIndex],
+        if_index: u32,
+        protocol: HeaderProtocol,
+    ) {
         let port = self.ports.get_mut(if_index as usize);
         let Some(port) = port.filter(|p| p.sampler.rate() != 0) else {
             return;
         };
-        let counters = cx.counters.interface(if_index);
-        if let Some(c) = counters {
-            c.sample_pool.add(1);
+        let (mut rest, mut taken, mut lost) = (packets, 0, 0);
+        while let Some(at) = port.sampler.advance(rest.len() as u32) {
+            let at = at as usize;
+            match take(&mut self.ring, port, cx, rest[at], (if_index, protocol)) {
+                true => taken += 1,
+                false => lost += 1,
+            }
+            rest = &rest[at + 1..];
         }
-        if port.sampler.advance(1).is_none() {
-            return;
-        }
-        let taken = take(&mut self.ring, port, cx, b, (if_index, protocol));
-        if let Some(c) = counters {
-            c.samples.add(u64::from(taken));
-            c.sample_drops.add(u64::from(!taken));
+        if let Some(c) = cx.counters.interface(if_index) {
+            c.sample_pool.add(packets.len() as u64);
+            c.samples.add(taken);
+            c.sample_drops.add(lost);
         }
     }
 }
@@ -106,8 +114,20 @@ impl VirtualSflow {
         if_index: u32,
         protocol: HeaderProtocol,
     ) {
+        self.look_at_all(cx, &[b], if_index, protocol);
+    }
+
+    /// Shows packets as [`look`](Self::look) does; what is not sampled is not read.
+    #[inline(always)]
+    pub fn look_at_all(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        packets: &[BufferIndex],
+        if_index: u32,
+        protocol: HeaderProtocol,
+    ) {
         if let Some(samplers) = &mut self.0 {
-            samplers.look(cx, b, if_index, protocol);
+            samplers.look(cx, packets, if_index, protocol);
         }
     }
 

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use parshall_buffer::{BufferIndex, Pool};
 
 use crate::flow_hash::{mix_flow, rehash};
+use crate::tunnel_encap::Outer4;
 
 /// IP protocol of IPv4 in IP.
 pub const PROTO_IP4: u8 = 4;
@@ -25,7 +26,7 @@ pub const UDP_VXLAN: usize = 16;
 /// Bytes of a GRE header without options.
 pub const GRE: usize = 4;
 /// TTL that the outer packet is made with; sending it takes one off.
-const TTL: u8 = 255;
+pub(crate) const TTL: u8 = 255;
 /// The longest header: IPv6, UDP, VXLAN.
 const LONGEST: usize = 40 + UDP_VXLAN;
 
@@ -76,12 +77,15 @@ pub struct TunnelView {
     len: u8,
     /// Sum of the outer IPv4 header's fixed words.
     sum: u32,
+    /// The same for whole runs of packets, where the outer header is IPv4.
+    pub(crate) outer4: Option<Outer4>,
 }
 
 /// All tunnels.
 #[derive(Clone, Debug, Default)]
 pub struct Tunnels {
-    views: HashMap<u32, TunnelView>,
+    /// By interface.
+    views: Vec<Option<Box<TunnelView>>>,
     found: HashMap<TunnelKey, u32>,
     ports: Vec<u16>,
     ip: bool,
@@ -100,17 +104,21 @@ impl Tunnels {
                 Encap::Gre | Encap::GreTeb => all.gre = true,
             }
             all.found.insert(key, if_index);
-            all.views.insert(if_index, TunnelView::new(key));
+            let place = if_index as usize;
+            if all.views.len() <= place {
+                all.views.resize(place + 1, None);
+            }
+            all.views[place] = Some(Box::new(TunnelView::new(key)));
         }
         all
     }
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.views.is_empty()
+        self.found.is_empty()
     }
     /// The tunnel of an interface.
     pub fn view(&self, if_index: u32) -> Option<&TunnelView> {
-        self.views.get(&if_index)
+        self.views.get(if_index as usize)?.as_deref()
     }
     /// The interface of a tunnel.
     pub fn find(&self, key: &TunnelKey) -> Option<u32> {
@@ -184,6 +192,7 @@ impl TunnelView {
             header,
             len: h.len() as u8,
             sum,
+            outer4: Outer4::new(&key, sum),
         }
     }
 

@@ -5,15 +5,19 @@
 //! IP), RFC 2784 and RFC 7676 (GRE; with or without checksum, without key and sequence number). Both outer addresses must
 //! be the tunnel's. A packet in a packet in a packet is taken out of at most eight.
 //!
+//! What comes out of one tunnel is taken together: one packet is judged, those like it follow ([`Alike`]), and all are
+//! counted and shown to the sampler at once.
+//!
 //! Drop reasons: `no_tunnel`, `vxlan_malformed`, `gre_malformed`, `tunnel_payload`, `interface_down`, `nested_too_deep`.
 
 use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
+use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE, Pool};
 use parshall_counters::DropReason;
-use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{Ctx, Dispatch, NodeSpec};
 use parshall_sample::HeaderProtocol;
 
 use crate::parts::checksum_ok;
@@ -23,6 +27,7 @@ use crate::tunnel::{
     Encap, GRE, GRE_TEB, PROTO_GRE, PROTO_IP4, PROTO_IP6, PROTO_UDP, TunnelKey, Tunnels, UDP_VXLAN,
     outer_addresses,
 };
+use crate::tunnel_decap::Alike;
 
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
@@ -63,27 +68,33 @@ struct Found {
     next: u16,
 }
 
-/// Whether a packet for the router, its upper layer of `protocol` at `at`, is for `tunnel-input`, which is told both.
-pub fn claim(cx: &mut Ctx<'_>, b: BufferIndex, tunnels: &Tunnels, at: usize, protocol: u8) -> bool {
+/// Whether a packet for the router, its upper layer of `protocol` at `at`, is for `tunnel-input`. Of an IPv6 packet that is
+/// told both in the metadata's scratch words.
+#[inline(always)]
+pub fn claim(pool: &Pool, b: BufferIndex, tunnels: &Tunnels, at: usize, protocol: u8) -> bool {
     if tunnels.is_empty() {
         return false;
     }
-    let port = cx
-        .pool
+    let port = pool
         .head::<4>(b, at)
         .map_or(0, |p| u16::from_be_bytes([p[2], p[3]]));
-    let claimed = tunnels.claim(protocol, port);
-    if claimed {
-        cx.pool.meta_mut(b).scratch = [at as u32, u32::from(protocol)];
+    tunnels.claim(protocol, port)
+}
+
+/// Protocol and place of the upper layer.
+fn upper(pool: &Pool, b: BufferIndex) -> (u8, usize) {
+    let h: &[u8; 20] = pool.peek(b, 0);
+    if h[0] >> 4 == 4 {
+        return (h[9], usize::from(h[0] & 15) * 4);
     }
-    claimed
+    let [at, protocol] = pool.meta(b).scratch;
+    (protocol as u8, at as usize)
 }
 
 fn look(cx: &mut Ctx<'_>, b: BufferIndex) -> Result<Found, DropReason> {
-    let [at, protocol] = cx.pool.meta(b).scratch;
-    let at = at as usize;
+    let (protocol, at) = upper(cx.pool, b);
     let found = |encap, skip, next| Ok(Found { encap, skip, next });
-    match protocol as u8 {
+    match protocol {
         PROTO_UDP => look_at_vxlan(cx, b, at),
         PROTO_GRE => look_at_gre(cx, b, at),
         PROTO_IP4 => found(Encap::Ip, at, IP4_INPUT),
@@ -142,50 +153,62 @@ pub fn table_of(cx: &Ctx<'_>, interfaces: &IfTable, b: BufferIndex, ip6: bool) -
     }
 }
 
-impl TunnelInput {
-    /// Takes the packet inside out of packet `b`; says its interface and where it goes.
-    fn unpack(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        b: BufferIndex,
-        last: &mut Option<(TunnelKey, u32)>,
-    ) -> Result<(u32, u16), DropReason> {
-        let interfaces = self.shared.interfaces(cx.rcu);
-        let found = look(cx, b)?;
-        let (remote, local): (IpAddr, IpAddr) = outer_addresses(cx.pool, b);
-        let key = TunnelKey {
-            local,
-            remote,
-            table: table_of(cx, interfaces, b, local.is_ipv6()),
-            encap: found.encap,
-        };
-        let if_index = match last {
-            Some((k, i)) if *k == key => *i,
-            _ => {
-                let tunnels = self.shared.tunnels.load(cx.rcu);
-                let i = tunnels.find(&key).ok_or(DropReason::NoTunnel)?;
-                *last = Some((key, i));
-                i
-            }
-        };
-        if !interfaces.view(if_index).has(if_flags::UP) {
-            return Err(DropReason::InterfaceDown);
+/// What came out of a tunnel.
+struct Out {
+    if_index: u32,
+    /// Bytes in front of it.
+    skip: usize,
+    next: u16,
+}
+
+/// The tunnel found last.
+type Last = Option<(TunnelKey, u32)>;
+
+/// Takes the packet inside out of packet `b`. It is not counted yet.
+#[inline(never)]
+fn unpack(
+    shared: &Shared,
+    cx: &mut Ctx<'_>,
+    b: BufferIndex,
+    last: &mut Last,
+) -> Result<Out, DropReason> {
+    let interfaces = shared.interfaces(cx.rcu);
+    let found = look(cx, b)?;
+    let (remote, local): (IpAddr, IpAddr) = outer_addresses(cx.pool, b);
+    let key = TunnelKey {
+        local,
+        remote,
+        table: table_of(cx, interfaces, b, local.is_ipv6()),
+        encap: found.encap,
+    };
+    let if_index = match last {
+        Some((k, i)) if *k == key => *i,
+        _ => {
+            let tunnels = shared.tunnels.load(cx.rcu);
+            let i = tunnels.find(&key).ok_or(DropReason::NoTunnel)?;
+            *last = Some((key, i));
+            i
         }
-        let m = cx.pool.meta_mut(b);
-        if m.nesting >= MAX_NESTING {
-            return Err(DropReason::NestedTooDeep);
-        }
-        m.nesting += 1;
-        if !cx.pool.pull(b, found.skip as u16) {
-            return Err(DropReason::TunnelPayload);
-        }
-        let m = cx.pool.meta_mut(b);
-        (m.l2, m.l3) = (m.data, m.data);
-        (m.table, m.flow_hash, m.dpo) = (IF_NONE, 0, 0);
-        cx.receive(&[b], if_index);
-        self.sampling.look(cx, b, if_index, begins_with(found.next));
-        Ok((if_index, found.next))
+    };
+    if !interfaces.view(if_index).has(if_flags::UP) {
+        return Err(DropReason::InterfaceDown);
     }
+    let m = cx.pool.meta_mut(b);
+    if m.nesting >= MAX_NESTING {
+        return Err(DropReason::NestedTooDeep);
+    }
+    m.nesting += 1;
+    if !cx.pool.pull(b, found.skip as u16) {
+        return Err(DropReason::TunnelPayload);
+    }
+    let m = cx.pool.meta_mut(b);
+    (m.l2, m.l3, m.rx_if) = (m.data, m.data, if_index);
+    (m.table, m.flow_hash, m.dpo) = (IF_NONE, 0, 0);
+    Ok(Out {
+        if_index,
+        skip: found.skip,
+        next: found.next,
+    })
 }
 
 /// What a packet that goes to one of the next nodes begins with.
@@ -199,20 +222,54 @@ fn begins_with(next: u16) -> HeaderProtocol {
     }
 }
 
-impl Node for TunnelInput {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+impl TunnelInput {
+    /// Takes what is inside out of the packets that `packets` begins with, those of the first one's tunnel, and says how
+    /// many and what came out.
+    #[inline(always)]
+    fn take(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        packets: &[BufferIndex],
+        last: &mut Last,
+    ) -> Result<(usize, Out), DropReason> {
+        let b = packets[0];
+        let alike = Alike::to(&cx.pool.view(), b);
+        let out = unpack(&self.shared, cx, b, last)?;
+        let mut bytes = u64::from(cx.pool.meta(b).total_len());
+        let mut n = 1;
+        if let Some(alike) = alike {
+            let rest = &packets[1..];
+            let view = &mut cx.pool.view();
+            let (more, more_bytes) = alike.run(view, rest, out.if_index, out.skip as u16);
+            (n, bytes) = (n + more, bytes + more_bytes);
+        }
+        cx.count_received(out.if_index, n, bytes);
+        let protocol = begins_with(out.next);
+        self.sampling
+            .look_at_all(cx, &packets[..n], out.if_index, protocol);
+        Ok((n, out))
+    }
+}
+
+impl WideNode for TunnelInput {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
         let mut last = None;
         let (mut common, mut mixed) = (IF_NONE, false);
-        for (i, &b) in frame.packets().iter().enumerate() {
-            match self.unpack(cx, b, &mut last) {
-                Ok((if_index, next)) => {
-                    mixed |= common != IF_NONE && common != if_index;
-                    common = if_index;
-                    cx.next[i] = next;
+        let packets = frame.packets();
+        let mut at = 0;
+        while at < packets.len() {
+            match self.take(cx, &packets[at..], &mut last) {
+                Ok((n, out)) => {
+                    mixed |= common != IF_NONE && common != out.if_index;
+                    common = out.if_index;
+                    cx.next[at..at + n].fill(out.next);
+                    at += n;
                 }
                 Err(reason) => {
                     mixed = true;
-                    cx.drop_packet(i, b, reason);
+                    cx.drop_packet(at, packets[at], reason);
+                    at += 1;
                 }
             }
         }

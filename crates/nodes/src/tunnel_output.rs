@@ -6,24 +6,39 @@
 //! what does not fit is dropped as `packet_too_big`. A tunnel that is routed through itself ends at the dispatcher's
 //! limit of interfaces in each other.
 //!
+//! Packets are taken in runs of one tunnel. The outer destination is looked up once a run, in the table as it is now: where
+//! the answer is an adjacency, or several of which each flow has one, the packets go on to the rewrite at once, else to the
+//! lookup of their family, which finds what there is to say. Plain packets of a run get their headers in one loop
+//! ([`Outer4`]), the others one by one.
+//!
 //! Drop reasons: `interface_gone`, `tunnel_payload`, `no_headroom`, `nested_too_deep`, `link_mtu_exceeded`.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
 use parshall_counters::DropReason;
-use parshall_graph::{Ctx, Dispatch, Node, NodeSpec};
+use parshall_fib::{Dpo, DpoKind};
+use parshall_graph::wide::{Isa, WideNode};
+use parshall_graph::{Ctx, Dispatch, NodeSpec};
+use parshall_rcu::Reader;
 
 use crate::flow_hash::rehash;
 use crate::parts::udp6_checksum;
 use crate::state::Shared;
-use crate::tunnel::{Encap, Inner, PROTO_IP4, PROTO_IP6, TunnelView, frame_hash};
+use crate::tunnel::{Encap, Inner, PROTO_IP4, PROTO_IP6, TunnelKey, TunnelView, frame_hash};
+#[cfg(doc)]
+use crate::tunnel_encap::Outer4;
+use crate::tunnel_encap::Way;
 
 /// The node's description.
-pub const SPEC: NodeSpec = NodeSpec::new("tunnel-output", &["ip4-lookup", "ip6-lookup"]);
+pub const SPEC: NodeSpec = NodeSpec::new(
+    "tunnel-output",
+    &["ip4-lookup", "ip6-lookup", "ip4-rewrite", "ip6-rewrite"],
+);
 
-const IP4_LOOKUP: u16 = 0;
-const IP6_LOOKUP: u16 = 1;
+const LOOKUP: [u16; 2] = [0, 1];
+const REWRITE: [u16; 2] = [2, 3];
 const ETHERNET: u16 = 14;
 /// Bytes that a link-layer header is written by.
 const LINK_ROOM: u16 = 16;
@@ -79,11 +94,12 @@ fn unwrap(cx: &mut Ctx<'_>, b: BufferIndex, encap: Encap) -> Result<Inner, DropR
 }
 
 /// Puts the outer headers in front of packet `b`; says where it goes.
-#[inline(always)]
+#[inline(never)]
 fn wrap(
     cx: &mut Ctx<'_>,
     b: BufferIndex,
     view: &TunnelView,
+    way: &Way<'_>,
     ident: &mut u16,
 ) -> Result<u16, DropReason> {
     let encap = view.key.encap;
@@ -114,31 +130,96 @@ fn wrap(
         let sum = udp6_checksum(cx.pool, b).to_be_bytes();
         cx.pool.peek_mut::<48>(b, 0)[46..].copy_from_slice(&sum);
     }
+    // A flow that nothing tells from others yet has its outer header for that, and the lookup reads it.
+    let dpo = match (inner.hash, way) {
+        (0, Way::Spread(_)) => Dpo::MISS,
+        (hash, way) => way.of(hash),
+    };
     let m = cx.pool.meta_mut(b);
     (m.l2, m.l3) = (m.data, m.data);
-    (m.tx_if, m.table, m.dpo) = (IF_NONE, view.key.table, 0);
+    (m.tx_if, m.table, m.dpo) = (IF_NONE, view.key.table, dpo.bits());
     // A path for the outer flow is chosen by what tells inner flows apart.
     m.flow_hash = inner.hash;
-    Ok(if ip6 { IP6_LOOKUP } else { IP4_LOOKUP })
+    Ok(next(&view.key, dpo.is_miss()))
 }
 
-impl Node for TunnelOutput {
-    fn process(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
-        let tunnels = self.shared.tunnels.load(cx.rcu);
-        let mut last: Option<(u32, &TunnelView)> = None;
-        for (i, &b) in frame.packets().iter().enumerate() {
-            let tx_if = cx.pool.meta(b).tx_if;
-            if last.is_none_or(|(of, _)| of != tx_if) {
-                last = tunnels.view(tx_if).map(|view| (tx_if, view));
-            }
-            let done = match last {
-                Some((_, view)) => wrap(cx, b, view, &mut self.ident),
-                None => Err(DropReason::InterfaceGone),
+/// Where the packets of a tunnel go on.
+#[inline(always)]
+fn next(key: &TunnelKey, look_up: bool) -> u16 {
+    let nodes = if look_up { LOOKUP } else { REWRITE };
+    nodes[usize::from(key.local.is_ipv6())]
+}
+
+/// What the table says of a tunnel's other end now.
+fn way<'r>(shared: &'r Shared, rcu: &'r Reader, key: &TunnelKey) -> Way<'r> {
+    let dpo = match key.remote {
+        IpAddr::V4(to) => shared.ip4.get(rcu, key.table).lookup(rcu, to.into()),
+        IpAddr::V6(to) => shared.ip6.get(rcu, key.table).lookup(rcu, to.into()),
+    };
+    let is_adjacency = |d: &Dpo| d.kind() == DpoKind::Adjacency;
+    if is_adjacency(&dpo) {
+        return Way::Adjacency(dpo);
+    }
+    let choice = match dpo.kind() {
+        DpoKind::LoadBalance => shared.load_balances.get(dpo.index(), rcu),
+        _ => None,
+    };
+    match choice.map(|c| (c, c.buckets())) {
+        Some((_, [only])) if is_adjacency(only) => Way::Adjacency(*only),
+        Some((choice, all)) if all.iter().all(is_adjacency) => Way::Spread(choice),
+        _ => Way::Lookup,
+    }
+}
+
+/// Puts the headers of one tunnel in front of `packets`, at position `at` of their frame, and says where each goes.
+#[inline(always)]
+fn send(
+    shared: &Shared,
+    cx: &mut Ctx<'_>,
+    at: usize,
+    packets: &[BufferIndex],
+    view: &TunnelView,
+    ident: &mut u16,
+) {
+    let way = way(shared, cx.rcu, &view.key);
+    cx.next[at..at + packets.len()].fill(next(&view.key, matches!(way, Way::Lookup)));
+    let mut done = 0;
+    while done < packets.len() {
+        if let Some(outer) = &view.outer4 {
+            done += outer.run(&mut cx.pool.view(), &packets[done..], &way, ident);
+        }
+        // Whoever stopped the run.
+        let Some(&b) = packets.get(done) else { break };
+        match wrap(cx, b, view, &way, ident) {
+            Ok(next) => cx.next[at + done] = next,
+            Err(reason) => cx.drop_packet(at + done, b, reason),
+        }
+        done += 1;
+    }
+}
+
+impl WideNode for TunnelOutput {
+    #[inline(always)]
+    fn process<I: Isa>(&mut self, cx: &mut Ctx<'_>, frame: &mut Frame) -> Dispatch {
+        let TunnelOutput { shared, ident } = self;
+        let tunnels = shared.tunnels.load(cx.rcu);
+        let packets = frame.packets();
+        let mut at = 0;
+        while at < packets.len() {
+            let rest = &packets[at..];
+            let tx_if = cx.pool.meta(rest[0]).tx_if;
+            let run = match frame.tx_if {
+                IF_MIXED => rest.iter().position(|&b| cx.pool.meta(b).tx_if != tx_if),
+                _ => None,
             };
-            match done {
-                Ok(next) => cx.next[i] = next,
-                Err(reason) => cx.drop_packet(i, b, reason),
+            let run = &rest[..run.unwrap_or(rest.len())];
+            match tunnels.view(tx_if) {
+                Some(view) => send(shared, cx, at, run, view, ident),
+                None => (at..)
+                    .zip(run)
+                    .for_each(|(i, &b)| cx.drop_packet(i, b, DropReason::InterfaceGone)),
             }
+            at += run.len();
         }
         frame.tx_if = IF_MIXED;
         Dispatch::Each

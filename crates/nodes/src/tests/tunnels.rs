@@ -316,3 +316,136 @@ fn only_packets_go_into_a_tunnel_for_packets() {
     assert_eq!(feed(&mut lab, 1, &[arp]), []);
     assert_eq!(lab.harness.drops(DropReason::TunnelPayload), 1);
 }
+
+/// What comes of frames received on interface `n`, sorted, and what the tunnel counted. `together`: in one go.
+fn outcome(mut lab: Lab, n: u32, frames: &[Vec<u8>], together: bool) -> (Vec<Vec<u8>>, [u64; 5]) {
+    let mut sent = Vec::new();
+    for some in frames.chunks(if together { frames.len() } else { 1 }) {
+        sent.extend(feed(&mut lab, n, some).into_iter().map(|(_, bytes)| bytes));
+    }
+    sent.sort();
+    let c = lab.harness.dispatcher.counters.interface(T).unwrap();
+    let tunnel = [&c.rx_packets, &c.rx_bytes, &c.tx_packets, &c.tx_bytes].map(|c| c.get());
+    let dropped = lab.harness.dispatcher.counters.dropped.get();
+    let [a, b, c, d] = tunnel;
+    (sent, [a, b, c, d, dropped])
+}
+
+/// Outer packets of all sorts, most of them of one tunnel.
+fn outer_packets(encap: Encap) -> Vec<Vec<u8>> {
+    let packet = |b: PacketBuilder, len| {
+        let b = b.ipv4(host4(9), far4(1)).ttl(9).udp(1, 2);
+        b.payload_len(len).build()
+    };
+    let six = PacketBuilder::bare().ipv6(host6(9), far6(1)).udp(1, 2);
+    let six = six.payload_len(9).build();
+    let mut all = Vec::new();
+    for i in 0..200u16 {
+        let inner = match encap {
+            Encap::Vxlan { .. } => packet(to_router(T), usize::from(i)),
+            _ if i % 17 == 3 => six.clone(),
+            _ => packet(PacketBuilder::bare(), usize::from(i)),
+        };
+        let six = inner[0] >> 4 == 6;
+        let from = if i % 23 == 7 { host4(2) } else { far4(2) };
+        let outer = to_router(2).ipv4(from, router4(2)).ttl(3 + i as u8);
+        let mut frame = match encap {
+            Encap::Vxlan { .. } => {
+                let mut header = VXLAN_HEADER;
+                header[1] = i as u8;
+                header[6] ^= u8::from(i % 29 == 1);
+                let payload = [&header[..], &inner, &[0; 5]].concat();
+                outer.udp(40_000 + i, 4789).payload(&payload).build()
+            }
+            Encap::Gre | Encap::GreTeb => {
+                let kind = if six { [0x86, 0xDD] } else { [8, 0] };
+                let payload = [&[0, 0][..], &kind, &inner].concat();
+                outer.protocol(47.into()).payload(&payload).build()
+            }
+            Encap::Ip => {
+                let protocol = if six { 41 } else { 4 };
+                let outer = outer.protocol(protocol.into());
+                outer.payload(&inner).build()
+            }
+        };
+        match (i % 31, encap) {
+            // No tunnel's, and a length that is not the packet's: shorter, which cuts off, and longer.
+            (5, Encap::Vxlan { .. }) => frame[37] ^= 1,
+            (6, Encap::Vxlan { .. }) => frame[39] = frame[39].wrapping_sub(5),
+            (7, Encap::Vxlan { .. }) => frame[38] = 9,
+            (5, Encap::Gre) => frame[34] = 0x20,
+            _ => {}
+        }
+        all.push(frame);
+    }
+    all
+}
+
+#[test]
+fn a_frame_of_many_packets_comes_out_as_each_alone() {
+    for encap in [VXLAN, Encap::Gre, Encap::Ip] {
+        let frames = outer_packets(encap);
+        let [together, alone] = [true, false].map(|t| outcome(lab(encap, false), 2, &frames, t));
+        assert_eq!(together, alone, "{encap:?}");
+        let [packets, .., dropped] = together.1;
+        assert!(
+            (120..200).contains(&packets) && dropped > 5,
+            "{packets} {dropped}"
+        );
+    }
+}
+
+#[test]
+fn a_frame_of_many_packets_goes_in_as_each_alone() {
+    for ip6 in [false, true] {
+        for encap in [VXLAN, Encap::GreTeb, Encap::Gre, Encap::Ip] {
+            let mut frames: Vec<_> = (0..200).map(frame).collect();
+            for (i, f) in frames.iter_mut().enumerate() {
+                f[30] = i as u8;
+                match i % 13 {
+                    3 => f[13] = 6,
+                    4 => f.truncate(30),
+                    5 => {
+                        f.splice(12..12, [0x81, 0, 0, 7]);
+                    }
+                    6 => f[14] = 0x46,
+                    _ => {}
+                }
+            }
+            let [together, alone] = [true, false].map(|together| {
+                let mut lab = lab(encap, ip6);
+                lab.cross_connect(1, T);
+                outcome(lab, 1, &frames, together)
+            });
+            assert_eq!(together, alone, "{encap:?}");
+            assert_eq!(together.1[2], 200);
+            assert!(together.0.len() >= 150);
+        }
+    }
+}
+
+/// The route to the other end decides at once, whatever it is.
+#[test]
+fn what_the_table_says_of_the_other_end_holds_from_the_next_frame_on() {
+    let mut lab = lab(VXLAN, false);
+    lab.cross_connect(1, T);
+    let out = |lab: &mut Lab, n: usize| -> Vec<u32> {
+        let frames: Vec<_> = (0..n).map(frame).collect();
+        let sent = feed(lab, 1, &frames);
+        sent.into_iter().map(|(n, _)| n).collect()
+    };
+    assert_eq!(out(&mut lab, 3), [2; 3]);
+    let end = format!("{}/32", far4(2));
+    let [two, three] = [2, 3].map(|n| lab.adj4(n, host4(n), MTU));
+    lab.route4(&end, three);
+    assert_eq!(out(&mut lab, 3), [3; 3]);
+    lab.route4(&end, lab.balance(&[three]));
+    assert_eq!(out(&mut lab, 3), [3; 3]);
+    // By what is inside: all of these are one flow.
+    lab.route4(&end, lab.balance(&[two, three]));
+    let ways = out(&mut lab, 9);
+    assert!(ways == [2; 9] || ways == [3; 9], "{ways:?}");
+    lab.route4(&end, parshall_fib::Dpo::BLACKHOLE);
+    assert_eq!(out(&mut lab, 3), []);
+    assert_eq!(lab.harness.drops(DropReason::RouteBlackhole), 3);
+}
