@@ -5,11 +5,15 @@ PARSHALL := $(TARGET)/release/parshall
 # Seconds for each fuzz target: `make fuzz SECONDS_EACH=1200`.
 SECONDS_EACH ?= 60
 
+# How many pairs of configurations `make pairs` tries, and the number of the first.
+PAIRS ?= 10000
+FIRST ?= 0
+
 # Target of `make cross`, CPU level of `make wide`.
 CROSS ?= aarch64-unknown-linux-gnu
 WIDE ?= x86-64-v4
 
-.PHONY: help build deb demo test bench lint fmt fuzz loom miri valgrind cross wide clean
+.PHONY: help build deb demo test bench lint fmt fuzz pairs loom miri valgrind cross wide clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +46,10 @@ fmt: ## Format everything
 
 fuzz: ## Every fuzz target for SECONDS_EACH seconds
 	fuzz/run.sh $(SECONDS_EACH)
+
+pairs: ## Configurations at random applied one after the other (PAIRS=number, FIRST=the first)
+	PARSHALL_PAIRS=$(PAIRS) PARSHALL_FIRST_PAIR=$(FIRST) \
+	    $(CARGO) test --locked --package parshall-config --lib what_is_applied -- --nocapture
 
 loom: ## Every interleaving of the lock-free crates' models
 	RUSTFLAGS="--cfg loom" $(CARGO) test --release --locked --target-dir $(TARGET)/loom \

@@ -325,6 +325,19 @@ mod tests {
     }
 
     #[test]
+    fn packets_alone_get_a_size_after_frames_have_theirs_back() {
+        let (both, packets) = (
+            "set interface mtu 1500 tap0",
+            "set interface mtu packet 2000 tap0",
+        );
+        let none = "set interface mtu default tap0";
+        assert_eq!(steps(&[A, both], &[A, packets]), [none, packets]);
+        assert_eq!(steps(&[A, packets], &[A, both]), [none, both]);
+        let more = "set interface mtu packet 2100 tap0";
+        assert_eq!(steps(&[A, packets], &[A, more]), [more]);
+    }
+
+    #[test]
     fn an_address_moves_to_another_table_by_way_of_none() {
         let address = "set interface ip address tap0 10.0.0.1/24";
         let (t1, t2) = ("ip table add 1", "ip table add 2");

@@ -1,7 +1,7 @@
 //! Adjacencies: one a neighbour and link type, shared and counted, rewritten in place when the
 //! neighbour's address, ours, or the MTU changes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use parshall_fib::{Adjacency, LinkType};
@@ -47,9 +47,29 @@ pub struct AdjacencyTable {
     by_index: HashMap<u32, AdjKey>,
     links: HashMap<u32, LinkInfo>,
     macs: HashMap<(u32, IpAddr), [u8; 6]>,
+    /// Those that are to be written anew and wait for that: see [`AdjacencyTable::hold`].
+    held: Option<BTreeSet<AdjKey>>,
 }
 
 impl AdjacencyTable {
+    /// From now on changes wait for [`write_held`](Self::write_held). New ones are made at once.
+    pub fn hold(&mut self) {
+        self.held = Some(BTreeSet::new());
+    }
+    /// Those that wait, so that others can change at once; to be given back with [`put_back`](Self::put_back).
+    pub(crate) fn take_held(&mut self) -> Option<BTreeSet<AdjKey>> {
+        self.held.take()
+    }
+    /// Lets them wait again.
+    pub(crate) fn put_back(&mut self, held: Option<BTreeSet<AdjKey>>) {
+        self.held = held;
+    }
+    /// Writes those that waited. What changes from now on does not wait.
+    pub fn write_held(&mut self, slab: &Slab<Adjacency>) {
+        let held = self.held.take().unwrap_or_default();
+        held.iter().for_each(|key| self.republish(slab, key));
+    }
+
     /// What is known of an interface.
     pub fn link(&self, if_index: u32) -> Option<&LinkInfo> {
         self.links.get(&if_index)
@@ -133,7 +153,11 @@ impl AdjacencyTable {
         }
     }
 
-    fn republish(&self, slab: &Slab<Adjacency>, key: &AdjKey) {
+    fn republish(&mut self, slab: &Slab<Adjacency>, key: &AdjKey) {
+        if let Some(waiting) = &mut self.held {
+            waiting.insert(*key);
+            return;
+        }
         if let Some(held) = self.by_key.get(key) {
             // The index is ours, so the slab has it.
             let _ = slab.replace(held.index, self.build(key));

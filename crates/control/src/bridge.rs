@@ -414,13 +414,7 @@ impl Bridges {
     ///
     /// # Errors
     /// When the table is full.
-    pub(crate) fn write(
-        &mut self,
-        (id, mac): (u32, [u8; 6]),
-        station: Option<Station>,
-        now: u32,
-    ) -> Result<()> {
-        let key = MacKey::new(self.get(id)?.index, mac);
+    pub(crate) fn write(&mut self, key: MacKey, station: Option<Station>, now: u32) -> Result<()> {
         let was = self.macs.get(key);
         match station {
             Some(s) => {
@@ -529,7 +523,7 @@ mod tests {
             if_index: Some(1),
             kind: StationKind::Static,
         };
-        b.write((77, station(9)), Some(fixed), 0).unwrap();
+        b.write(MacKey::new(1, station(9)), Some(fixed), 0).unwrap();
         for n in 1..=3 {
             b.seen((1, 1), station(n), 0);
         }
@@ -537,7 +531,7 @@ mod tests {
         // One that is known moves all the same, and one that went makes room.
         b.seen((1, 2), station(1), 0);
         assert_eq!((b.counts.moved, b.counts.limited), (1, 1));
-        b.write((77, station(2)), None, 0).unwrap();
+        b.write(MacKey::new(1, station(2)), None, 0).unwrap();
         b.seen((1, 1), station(3), 0);
         assert_eq!((b.learned(77), b.counts.limited), (2, 1));
     }
@@ -550,12 +544,12 @@ mod tests {
             if_index: Some(1),
             kind: StationKind::Static,
         };
-        b.write((77, station(1)), Some(fixed), 0).unwrap();
+        b.write(MacKey::new(1, station(1)), Some(fixed), 0).unwrap();
         b.seen((1, 2), station(1), 0);
         assert_eq!(b.learned(77), 0);
         assert_eq!(b.flush(|_| true), 0);
         assert_eq!(b.macs.len(), 1);
-        b.write((77, station(1)), None, 0).unwrap();
+        b.write(MacKey::new(1, station(1)), None, 0).unwrap();
         assert!(b.macs.is_empty());
     }
 

@@ -12,8 +12,8 @@ use parshall_buffer::{PageKind, Pool};
 use parshall_counters::{DropReason, IfTotals, NodeTotals, WorkerCounters};
 use parshall_device::TxQueue;
 use parshall_graph::{
-    Built, Dispatcher, Graph, Limits, NodeId, RxMode, TraceRecord, WorkerCommand, WorkerConfig,
-    WorkerHandle, handoff,
+    Built, Dispatcher, Graph, Limits, NodeId, RxMode, Switch, TraceRecord, WorkerCommand,
+    WorkerConfig, WorkerHandle, handoff,
 };
 use parshall_linux::affinity;
 use parshall_nodes::{CaptureSlot, Event, IcmpSettings, NodeOutputs, Shared, TableLimits};
@@ -99,6 +99,17 @@ pub struct Engine {
     drops: Vec<Consumer<DropSlot>>,
     tx_samples: Vec<Consumer<SampleSlot>>,
     captures: Vec<Vec<Consumer<CaptureSlot>>>,
+    /// What is told while this is there waits, to be told as one: see [`Engine::hold`].
+    held: Option<Held>,
+}
+
+/// What workers are not told yet.
+#[derive(Default)]
+pub(crate) struct Held {
+    /// Commands of each worker, in order.
+    commands: Vec<Vec<WorkerCommand>>,
+    /// Features to switch on or off: node, interface.
+    features: Vec<(&'static str, u32, bool)>,
 }
 
 impl Engine {
@@ -123,6 +134,7 @@ impl Engine {
             drops: Vec::new(),
             tx_samples: Vec::new(),
             captures: Vec::new(),
+            held: None,
             config,
         };
         for index in 0..engine.config.workers {
@@ -205,15 +217,84 @@ impl Engine {
 
     /// Tells one worker something.
     pub fn tell(&mut self, worker: usize, command: WorkerCommand) {
+        match &mut self.held {
+            Some(held) => {
+                if let Some(commands) = held.commands.get_mut(worker) {
+                    commands.push(command);
+                }
+            }
+            None => self.tell_now(worker, command),
+        }
+    }
+    fn tell_now(&mut self, worker: usize, command: WorkerCommand) {
         if let Some(m) = self.mates.get_mut(worker) {
             m.handle.tell(command);
         }
     }
     /// Tells every worker something.
     pub fn tell_all(&mut self, mut command: impl FnMut(usize) -> WorkerCommand) {
-        for (i, m) in self.mates.iter_mut().enumerate() {
-            m.handle.tell(command(i));
+        for worker in 0..self.mates.len() {
+            self.tell(worker, command(worker));
         }
+    }
+    /// From now on what workers are told waits for [`switch`](Self::switch), features too.
+    pub fn hold(&mut self) {
+        self.held = Some(Held {
+            commands: self.mates.iter().map(|_| Vec::new()).collect(),
+            features: Vec::new(),
+        });
+    }
+    /// What waits, so that something else can be told at once; to be given back with [`put_back`](Self::put_back).
+    pub(crate) fn take_held(&mut self) -> Option<Held> {
+        self.held.take()
+    }
+    /// Lets it wait again.
+    pub(crate) fn put_back(&mut self, held: Option<Held>) {
+        self.held = held;
+    }
+    /// Tells each worker as one thing what waited, and to look at what was staged; then switches features. Each worker has
+    /// done it between two of its turns when this returns. What is about interfaces that are `leaving` goes on waiting;
+    /// what is told from now on does not.
+    ///
+    /// # Errors
+    /// When a worker does not answer. It will do what it was told if it ever goes on.
+    pub(crate) fn switch(&mut self, leaving: impl Fn(u32) -> bool) -> Result<Held> {
+        let mut held = self.held.take().unwrap_or_default();
+        let side = self.shared.domain.change_sides();
+        for (worker, waiting) in held.commands.iter_mut().enumerate() {
+            let all = std::mem::take(waiting).into_iter();
+            let (later, now) = all.partition(|c| about(c).is_some_and(&leaving));
+            *waiting = later;
+            let switch = WorkerCommand::Switch(Box::new(Switch::new(now, side)));
+            if let Some(m) = self.mates.get_mut(worker) {
+                m.handle.tell(switch);
+            }
+        }
+        let done = self.settle();
+        self.shared.even();
+        for (node, if_index, on) in held.features.drain(..) {
+            self.graph.set_feature(node, if_index, on)?;
+        }
+        done.map(|()| held)
+    }
+    /// Tells what was left over by [`switch`](Self::switch).
+    pub(crate) fn tell_rest(&mut self, held: Held) {
+        for (worker, commands) in held.commands.into_iter().enumerate() {
+            for command in commands {
+                self.tell_now(worker, command);
+            }
+        }
+    }
+    /// Switches a feature of an interface on or off.
+    ///
+    /// # Errors
+    /// When there is no such feature or interface.
+    pub fn set_feature(&mut self, node: &'static str, if_index: u32, on: bool) -> Result<()> {
+        match &mut self.held {
+            Some(held) => held.features.push((node, if_index, on)),
+            None => self.graph.set_feature(node, if_index, on)?,
+        }
+        Ok(())
     }
     /// Sends a message to a node of every worker.
     ///
@@ -268,14 +349,15 @@ impl Engine {
             up,
             max_frame,
         };
-        for (mate, queue) in self.mates.iter_mut().zip(queues) {
-            mate.handle.tell(add(queue));
+        for (worker, queue) in queues.into_iter().enumerate() {
+            self.tell(worker, add(queue));
         }
         for worker in owners..self.mates.len() {
-            let owner = &mut self.mates[worker % owners].handle;
-            let (outbox, inbox) = handoff(if_index, owner.presence().clone());
-            owner.tell(WorkerCommand::AddInbox(Box::new(inbox)));
-            self.mates[worker].handle.tell(add(Box::new(outbox)));
+            let owner = worker % owners;
+            let presence = self.mates[owner].handle.presence().clone();
+            let (outbox, inbox) = handoff(if_index, presence);
+            self.tell(owner, WorkerCommand::AddInbox(Box::new(inbox)));
+            self.tell(worker, add(Box::new(outbox)));
         }
     }
 
@@ -291,7 +373,10 @@ impl Engine {
         (from, to): (usize, usize),
         (node, up, mode): (NodeId, bool, RxMode),
     ) -> Result<()> {
-        self.tell(from, WorkerCommand::ReleaseRx { if_index, queue_id });
+        if self.move_held((if_index, queue_id), (from, to)) {
+            return Ok(());
+        }
+        self.tell_now(from, WorkerCommand::ReleaseRx { if_index, queue_id });
         self.settle()?;
         let taken = self
             .mates
@@ -305,7 +390,7 @@ impl Engine {
         // The second answer of a worker proves that it has had a whole turn since the first, in which it
         // sent what was handed over to it.
         self.settle()?;
-        self.tell(
+        self.tell_now(
             to,
             WorkerCommand::AddRx {
                 node,
@@ -319,7 +404,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits until every worker has done what it was told and given back what it had to.
+    /// Moves a receive queue that no worker was told of yet. Says whether it was one.
+    fn move_held(&mut self, queue: (u32, usize), (from, to): (usize, usize)) -> bool {
+        let Some(held) = &mut self.held else {
+            return false;
+        };
+        let it = |c: &WorkerCommand| matches!(c, WorkerCommand::AddRx { if_index, queue_id, .. } if (*if_index, *queue_id) == queue);
+        let at = held.commands.get(from).and_then(|c| c.iter().position(it));
+        let Some(at) = at.filter(|_| to < held.commands.len()) else {
+            return false;
+        };
+        let add = held.commands[from].remove(at);
+        // Before what is said of its interface.
+        held.commands[to].insert(0, add);
+        true
+    }
+
+    /// Waits until every worker has done what it was told and given back what it had to. What is held waits on.
     ///
     /// # Errors
     /// When one takes longer than five seconds: it hangs.
@@ -329,10 +430,10 @@ impl Engine {
         };
         // Rings keep order: when the token is freed, all that was told before it is done.
         let token = Arc::new(());
-        self.tell_all(|_| WorkerCommand::Message {
-            node,
-            message: Box::new(token.clone()),
-        });
+        for worker in 0..self.mates.len() {
+            let message = Box::new(token.clone());
+            self.tell_now(worker, WorkerCommand::Message { node, message });
+        }
         let start = Instant::now();
         while Arc::strong_count(&token) > 1 {
             self.collect();
@@ -432,6 +533,21 @@ impl Engine {
         for m in &mut self.mates {
             m.handle.stop();
         }
+    }
+}
+
+/// The interface that a command is about, if its queues or its state are.
+fn about(command: &WorkerCommand) -> Option<u32> {
+    use WorkerCommand as C;
+    match command {
+        C::AddRx { if_index, .. }
+        | C::SetRxMode { if_index, .. }
+        | C::AddTx { if_index, .. }
+        | C::AddVirtual { if_index, .. }
+        | C::RemoveVirtual { if_index }
+        | C::SetInterface { if_index, .. } => Some(*if_index),
+        C::AddInbox(inbox) => Some(inbox.if_index),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The real [`Objects`]: routes and paths turned into what workers read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -27,6 +27,22 @@ pub struct Forwarding {
     /// Adjacencies.
     pub adjacencies: AdjacencyTable,
     tables: HashMap<(Family, u32), u32>,
+    /// Changes that workers do not see yet: see [`Forwarding::hold`].
+    held: Option<Held>,
+}
+
+/// Changes of routes and objects that wait to be written.
+#[derive(Default)]
+struct Held {
+    /// By table, in order; a miss takes a route out.
+    routes: BTreeMap<(Family, u32), Vec<(IpNet, Dpo)>>,
+    labels: BTreeMap<(u32, bool), Dpo>,
+    /// What load balances are to be.
+    balances: HashMap<u32, LoadBalance>,
+    /// What nothing leads to any more once the routes are written.
+    released: Vec<Made>,
+    /// Tables that go then.
+    tables: Vec<(Family, u32)>,
 }
 
 /// Index of the one label space; it is made with the state.
@@ -39,7 +55,59 @@ impl Forwarding {
             shared,
             adjacencies: AdjacencyTable::default(),
             tables: HashMap::new(),
+            held: None,
         }
+    }
+
+    /// From now on changes wait for [`write_held`](Self::write_held): those of routes, labels, load balances and
+    /// adjacencies. New objects are made at once: nothing leads to them.
+    pub fn hold(&mut self) {
+        self.held = Some(Held::default());
+        self.adjacencies.hold();
+    }
+
+    /// Writes what waited, each route once, and lets go of what was in its place. What changes from now on does not wait.
+    ///
+    /// # Errors
+    /// When a table is full. What comes before that is written: the caller changes it back.
+    pub fn write_held(&mut self) -> Result<()> {
+        let Some(mut held) = self.held.take() else {
+            return Ok(());
+        };
+        self.adjacencies.write_held(&self.shared.adjacencies);
+        // After a failure too: routes that could not be written lead to nothing that is freed while a worker looks, and
+        // are written again when the caller changes them back.
+        let written = self.write_routes(&mut held);
+        held.released
+            .into_iter()
+            .for_each(|made| self.release(made));
+        for (family, index) in held.tables {
+            self.delete_table(family, index);
+        }
+        written
+    }
+
+    fn write_routes(&mut self, held: &mut Held) -> Result<()> {
+        for (index, next) in held.balances.drain() {
+            // It may have gone since.
+            let _ = self.shared.load_balances.replace(index, next);
+        }
+        let mut written = Ok(());
+        for ((family, index), routes) in std::mem::take(&mut held.routes) {
+            written = written.and(self.set_routes(family, index, &routes));
+        }
+        for ((label, eos), dpo) in std::mem::take(&mut held.labels) {
+            written = written.and(self.set_label(label, eos, dpo));
+        }
+        written
+    }
+
+    fn delete_table(&self, family: Family, index: u32) {
+        let gone = match family {
+            Family::Ip4 => self.shared.ip4.delete(index),
+            Family::Ip6 => self.shared.ip6.delete(index),
+        };
+        debug_assert!(gone.is_ok());
     }
 
     /// Index of a table.
@@ -198,17 +266,22 @@ impl Forwarding {
     fn balance(&mut self, paths: &[parshall_fib::Path], old: &mut Made) -> Result<u32> {
         let refuse = |e: parshall_fib::LoadBalanceError| Error::refused(e.to_string());
         if let Some(index) = old.load_balance {
-            let next = self
-                .shared
-                .load_balances
-                .get_control(index)
-                .map(|lb| lb.update(paths));
+            let waiting = self.held.as_ref().and_then(|h| h.balances.get(&index));
+            let there = || self.shared.load_balances.get_control(index);
+            let next = match waiting {
+                Some(lb) => Some(lb.update(paths)),
+                None => there().map(|lb| lb.update(paths)),
+            };
             if let Some(next) = next {
                 let next = next.map_err(refuse)?;
-                self.shared
-                    .load_balances
-                    .replace(index, next)
-                    .map_err(|e| Error::refused(e.to_string()))?;
+                match &mut self.held {
+                    Some(held) => _ = held.balances.insert(index, next),
+                    None => self
+                        .shared
+                        .load_balances
+                        .replace(index, next)
+                        .map_err(|e| Error::refused(e.to_string()))?,
+                }
                 old.load_balance = None;
                 return Ok(index);
             }
@@ -262,6 +335,10 @@ impl Objects for Forwarding {
     }
 
     fn release(&mut self, made: Made) {
+        if let Some(held) = &mut self.held {
+            held.released.push(made);
+            return;
+        }
         // All indices are ours, so the slabs have them.
         if let Some(i) = made.load_balance {
             let _ = self.shared.load_balances.remove(i);
@@ -291,18 +368,24 @@ impl Objects for Forwarding {
 
     fn remove_table(&mut self, family: Family, index: u32) {
         self.tables.retain(|k, v| k.0 != family || *v != index);
-        let gone = match family {
-            Family::Ip4 => self.shared.ip4.delete(index),
-            Family::Ip6 => self.shared.ip6.delete(index),
-        };
-        debug_assert!(gone.is_ok());
+        match &mut self.held {
+            Some(held) => held.tables.push((family, index)),
+            None => self.delete_table(family, index),
+        }
     }
 
     fn table_index(&self, family: Family, id: u32) -> Option<u32> {
         self.tables.get(&(family, id)).copied()
     }
 
-    fn set_route(&mut self, _family: Family, index: u32, net: IpNet, dpo: Dpo) -> Result<()> {
+    fn set_route(&mut self, family: Family, index: u32, net: IpNet, dpo: Dpo) -> Result<()> {
+        if let Some(held) = &mut self.held {
+            held.routes
+                .entry((family, index))
+                .or_default()
+                .push((net, dpo));
+            return Ok(());
+        }
         match net.addr() {
             IpAddr::V4(a) => {
                 let prefix = Ip4Prefix::masked(u32::from(a), net.prefix_len());
@@ -319,6 +402,13 @@ impl Objects for Forwarding {
     }
 
     fn set_routes(&mut self, family: Family, index: u32, routes: &[(IpNet, Dpo)]) -> Result<()> {
+        if let Some(held) = &mut self.held {
+            held.routes
+                .entry((family, index))
+                .or_default()
+                .extend(routes);
+            return Ok(());
+        }
         match family {
             Family::Ip4 => {
                 let table = self.shared.ip4.control(index).map_err(full)?;
@@ -340,6 +430,13 @@ impl Objects for Forwarding {
     }
 
     fn remove_route(&mut self, family: Family, index: u32, net: IpNet) {
+        if let Some(held) = &mut self.held {
+            held.routes
+                .entry((family, index))
+                .or_default()
+                .push((net, Dpo::MISS));
+            return;
+        }
         let removed = match net.addr() {
             IpAddr::V4(a) => self.shared.ip4.control(index).and_then(|t| {
                 t.remove(Ip4Prefix::masked(u32::from(a), net.prefix_len()))
@@ -360,6 +457,10 @@ impl Objects for Forwarding {
     }
 
     fn set_label(&mut self, label: u32, eos: bool, dpo: Dpo) -> Result<()> {
+        if let Some(held) = &mut self.held {
+            held.labels.insert((label, eos), dpo);
+            return Ok(());
+        }
         let Some(table) = self.shared.mpls.get_control(MPLS_TABLE) else {
             return Err(Error::refused("there is no MPLS table"));
         };

@@ -400,13 +400,14 @@ impl Interfaces {
             index => Ok(index),
         }
     }
-    /// The lowest free number below `limit`.
+    /// The lowest free number below `limit` that is not `taken` otherwise.
     ///
     /// # Errors
     /// When all are taken.
-    pub fn free_index(&self, limit: usize) -> Result<u32> {
-        let at = self.slots.iter().position(Option::is_none);
-        let at = at.unwrap_or(self.slots.len());
+    pub fn free_index(&self, limit: usize, taken: impl Fn(u32) -> bool) -> Result<u32> {
+        let is_free =
+            |at: &usize| self.slots.get(*at).is_none_or(Option::is_none) && !taken(*at as u32);
+        let at = (0..limit).find(is_free).unwrap_or(limit);
         if at >= limit {
             return Err(Error::Full(format!(
                 "interface table full: the limit is {limit} interfaces"
@@ -530,9 +531,9 @@ mod tests {
         let e = t.find("tpa0").unwrap_err().to_string();
         assert_eq!(e, "no interface is called tpa0; did you mean tap0?");
         assert!(t.find_real("local0").is_err());
-        assert_eq!(t.free_index(8), Ok(2));
+        assert_eq!(t.free_index(8, |_| false), Ok(2));
         assert!(
-            t.free_index(2)
+            t.free_index(2, |n| n == 9)
                 .unwrap_err()
                 .to_string()
                 .contains("limit is 2")

@@ -31,5 +31,5 @@ pub use parshall_linux::clock::{monotonic_ns, tsc};
 pub use structure::{Graph, GraphError, Limits};
 pub use trace::{TRACE_BYTES, TraceRecord, hex_line};
 pub use worker::{
-    Built, Garbage, Released, RxMode, WorkerCommand, WorkerConfig, WorkerHandle, spawn,
+    Built, Garbage, Released, RxMode, Switch, WorkerCommand, WorkerConfig, WorkerHandle, spawn,
 };

@@ -160,8 +160,29 @@ pub enum WorkerCommand {
         /// How many.
         count: u32,
     },
+    /// Carry out several commands, and look at the other side of published values, between the same two turns.
+    Switch(Box<Switch>),
     /// End the thread.
     Stop,
+}
+
+/// Commands that a worker carries out as one, with the values that were staged for them ([`parshall_rcu::Published`]).
+pub struct Switch {
+    commands: Vec<WorkerCommand>,
+    /// What they leave behind; has room for all of it, since a worker does not allocate.
+    garbage: Vec<Garbage>,
+    side: usize,
+}
+
+impl Switch {
+    /// These commands and that side of published values.
+    pub fn new(commands: Vec<WorkerCommand>, side: usize) -> Switch {
+        Switch {
+            garbage: Vec::with_capacity(2 * commands.len()),
+            commands,
+            side,
+        }
+    }
 }
 
 /// What a worker gives back to be freed by the control thread.
@@ -182,6 +203,8 @@ pub enum Garbage {
     Bytes(Vec<u8>),
     /// A message that was delivered.
     Message(Box<dyn Any + Send>),
+    /// Commands that were carried out as one, and what they left.
+    Switch(Box<Switch>),
 }
 
 /// How a worker runs.
@@ -465,9 +488,20 @@ impl Worker {
                 return [Some(Garbage::Message(message)), None];
             }
             WorkerCommand::Trace { node, count } => d.trace(node, count),
+            WorkerCommand::Switch(switch) => return [Some(self.switch(switch)), None],
             WorkerCommand::None | WorkerCommand::Stop => {}
         }
         [None, None]
+    }
+
+    /// The side first: what commands do goes by the values that belong to them.
+    fn switch(&mut self, mut switch: Box<Switch>) -> Garbage {
+        self.dispatcher.reader.change_sides(switch.side);
+        for command in &mut switch.commands {
+            let back = self.carry_out(std::mem::take(command));
+            switch.garbage.extend(back.into_iter().flatten());
+        }
+        Garbage::Switch(switch)
     }
 
     fn remove(&mut self, if_index: u32) -> [Option<Garbage>; 2] {
@@ -578,16 +612,24 @@ impl WorkerHandle {
     pub fn collect_garbage(&mut self) -> usize {
         let mut n = 0;
         while let Some(garbage) = self.garbage.pop() {
-            n += 1;
-            if let Garbage::Released(if_index, queue_id, queue) = garbage {
-                self.released.push(Released {
-                    if_index,
-                    queue_id,
-                    queue,
-                });
-            }
+            n += self.free(garbage);
         }
         n
+    }
+
+    fn free(&mut self, garbage: Garbage) -> usize {
+        match garbage {
+            Garbage::Released(if_index, queue_id, queue) => self.released.push(Released {
+                if_index,
+                queue_id,
+                queue,
+            }),
+            Garbage::Switch(switch) => {
+                return switch.garbage.into_iter().map(|g| self.free(g)).sum();
+            }
+            _ => {}
+        }
+        1
     }
 
     /// A receive queue that came back to be placed elsewhere, if it has by now.

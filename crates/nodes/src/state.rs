@@ -274,6 +274,14 @@ impl Shared {
         }))
     }
 
+    /// Makes both sides of what is published whole the same, after all workers have changed sides.
+    pub fn even(&self) {
+        self.interfaces.even(&self.domain);
+        self.acls.even(&self.domain);
+        self.tunnels.even(&self.domain);
+        self.bridges.even(&self.domain);
+    }
+
     /// A number for a new worker, which no other has: from 0.
     pub(crate) fn take_seat(&self) -> usize {
         self.seats.fetch_add(1, Ordering::Relaxed)

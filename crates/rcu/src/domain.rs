@@ -94,6 +94,8 @@ pub struct Domain {
     /// The epoch that all online readers are known to have reached.
     reached: AtomicU64,
     bin: Mutex<Bin>,
+    /// The side of published values that readers look at; written and read by control.
+    side: AtomicBool,
     /// Held shared while control looks at a published value without being a reader;
     /// nothing is taken out of the bin meanwhile.
     gate: RwLock<()>,
@@ -130,6 +132,7 @@ impl Domain {
             slots: (0..MAX_READERS).map(slot).collect(),
             reached: AtomicU64::new(0),
             bin: Mutex::new(Bin::default()),
+            side: AtomicBool::new(false),
             gate: RwLock::new(()),
         })
     }
@@ -149,8 +152,22 @@ impl Domain {
             domain: Arc::clone(self),
             slot,
             seen: OFFLINE,
+            side: self.side(),
             not_sync: PhantomData,
         })
+    }
+
+    /// The side of published values that readers look at.
+    pub(crate) fn side(&self) -> usize {
+        usize::from(self.side.load(Ordering::Relaxed))
+    }
+
+    /// Decides that readers are to look at the other side of published values from now on,
+    /// and says which that is: control then tells each ([`Reader::change_sides`]).
+    pub fn change_sides(&self) -> usize {
+        let other = 1 - self.side();
+        self.side.store(other == 1, Ordering::Relaxed);
+        other
     }
 
     /// Takes over a value that no new reader can reach any more, and drops it (in a later
@@ -285,6 +302,8 @@ pub struct Reader {
     slot: usize,
     /// Copy of the slot's epoch; [`OFFLINE`] while offline.
     seen: u64,
+    /// The side of published values that it looks at.
+    side: usize,
     /// One thread at a time: shared use from two would mix up their quiescent points.
     not_sync: PhantomData<Cell<()>>,
 }
@@ -317,6 +336,19 @@ impl Reader {
             self.word().store(now, Ordering::Release);
             self.seen = now;
         }
+    }
+
+    /// Looks at this side of published values from now on: at all that was staged there. Whoever told of it
+    /// did so with release, and this thread heard it with acquire.
+    pub fn change_sides(&mut self, side: usize) {
+        self.side = side & 1;
+    }
+
+    /// The side it looks at.
+    #[inline]
+    pub(crate) fn side(&self) -> usize {
+        // In bounds for all to see.
+        self.side & 1
     }
 
     /// Whether published values may be loaded now.

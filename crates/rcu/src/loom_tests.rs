@@ -56,6 +56,52 @@ fn a_quiescent_reader_never_sees_a_freed_value() {
     });
 }
 
+/// What is staged is seen as a whole once a reader has changed sides, and what was before is not freed under it.
+#[test]
+fn readers_change_sides_for_all_values_at_once() {
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+    loom::model(|| {
+        let d = Domain::new();
+        let both = loom::sync::Arc::new((
+            Published::new(Tracked::new(0)),
+            Published::new(Tracked::new(0)),
+        ));
+        // 0 = nothing was told; else the side and one.
+        let told = loom::sync::Arc::new(AtomicUsize::new(0));
+        let mut r = d.register().unwrap();
+        r.online();
+        let reader = thread::spawn({
+            let (both, told) = (both.clone(), told.clone());
+            move || {
+                for _ in 0..2 {
+                    let heard = told.load(Ordering::Acquire);
+                    if heard != 0 {
+                        r.change_sides(heard - 1);
+                    }
+                    r.quiescent();
+                    let seen = (both.0.load(&r).get(), both.1.load(&r).get());
+                    let want = if heard == 0 { 0 } else { 1 };
+                    assert_eq!(seen, (want, want));
+                }
+                // As a worker says that it has heard: what it looked at before is over.
+                told.store(9, Ordering::Release);
+                r.offline();
+            }
+        });
+        both.0.stage(&d, Tracked::new(1));
+        both.1.stage(&d, Tracked::new(1));
+        let side = d.change_sides();
+        let heard = told.swap(side + 1, Ordering::AcqRel);
+        d.reclaim();
+        reader.join().unwrap();
+        assert!(heard == 0 || heard == 9);
+        both.0.even(&d);
+        both.1.even(&d);
+        d.reclaim();
+        assert_eq!(d.pending(), 0);
+    });
+}
+
 #[test]
 fn a_reader_that_comes_and_goes_is_protected() {
     loom::model(|| {

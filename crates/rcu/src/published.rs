@@ -1,4 +1,9 @@
 //! One published value: a pointer that control replaces and readers follow.
+//!
+//! A value has two sides, and a reader looks at one of them. Mostly both are the same. When several values are to change as
+//! one, control stages the new ones on the side that no reader looks at, readers change sides, each between two of its
+//! turns and for all values at once ([`Reader::change_sides`]), and then control makes both sides the same again
+//! ([`Published::even`]).
 
 use crate::domain::{Domain, Reader};
 use crate::sync::{AtomicPtr, Ordering, RwLockReadGuard};
@@ -10,7 +15,8 @@ use std::ops::Deref;
 /// All replaced values must be retired into the domain that the readers belong to
 /// (checked in debug builds).
 pub struct Published<T> {
-    ptr: AtomicPtr<T>,
+    /// By side. Both may be the same box.
+    ptr: [AtomicPtr<T>; 2],
     #[cfg(debug_assertions)]
     domain: std::sync::atomic::AtomicUsize,
 }
@@ -19,8 +25,9 @@ impl<T: Send + Sync + 'static> Published<T> {
     /// Publishes the first value.
     #[must_use]
     pub fn new(v: T) -> Self {
+        let both = Box::into_raw(Box::new(v));
         Published {
-            ptr: AtomicPtr::new(Box::into_raw(Box::new(v))),
+            ptr: [AtomicPtr::new(both), AtomicPtr::new(both)],
             #[cfg(debug_assertions)]
             domain: Default::default(),
         }
@@ -36,21 +43,53 @@ impl<T: Send + Sync + 'static> Published<T> {
         r.assert_online();
         #[cfg(debug_assertions)]
         self.check_domain(r.domain());
-        // SAFETY: the pointer comes from a box that only `publish` unlinks and then
-        // retires; the reader is online and borrowed for 'r, so the domain frees nothing
-        // that was reachable since its last quiescent point. Values are never written
-        // after publication, only shared (T: Sync).
-        unsafe { &*self.ptr.load(Ordering::Acquire) }
+        // SAFETY: the pointer comes from a box that is retired only after it was unlinked
+        // from both sides; the reader is online and borrowed for 'r, so the domain frees
+        // nothing that was reachable since its last quiescent point. Values are never
+        // written after publication, only shared (T: Sync).
+        unsafe { &*self.ptr[r.side()].load(Ordering::Acquire) }
     }
 
-    /// Replaces the value and retires the old one.
+    /// Replaces the value on both sides and retires the old one.
     pub fn publish(&self, d: &Domain, v: T) {
         #[cfg(debug_assertions)]
         self.check_domain(d);
-        let old = self.ptr.swap(Box::into_raw(Box::new(v)), Ordering::AcqRel);
-        // SAFETY: every pointer stored here came from `Box::into_raw`, and the swap hands
-        // each of them to exactly one caller.
-        unsafe { d.retire_raw(old) };
+        let new = Box::into_raw(Box::new(v));
+        let old = [0, 1].map(|side: usize| self.ptr[side].swap(new, Ordering::AcqRel));
+        // SAFETY: every pointer stored here came from `Box::into_raw`; only control, one
+        // thread, stores, so what the swaps hand out is on neither side any more. Where both
+        // sides had the same box it is retired once.
+        unsafe {
+            d.retire_raw(old[0]);
+            if old[1] != old[0] {
+                d.retire_raw(old[1]);
+            }
+        }
+    }
+
+    /// Puts a value on the side that readers do not look at; they find it when they
+    /// [change sides](Reader::change_sides).
+    pub fn stage(&self, d: &Domain, v: T) {
+        #[cfg(debug_assertions)]
+        self.check_domain(d);
+        self.put(d, 1 - d.side(), Box::into_raw(Box::new(v)));
+    }
+
+    /// Puts the value of the side that readers look at on the other, after all have
+    /// changed sides. Nothing happens where both are the same.
+    pub fn even(&self, d: &Domain) {
+        let side = d.side();
+        self.put(d, 1 - side, self.ptr[side].load(Ordering::Acquire));
+    }
+
+    fn put(&self, d: &Domain, side: usize, new: *mut T) {
+        let old = self.ptr[side].swap(new, Ordering::AcqRel);
+        let other = self.ptr[1 - side].load(Ordering::Acquire);
+        if old != other && old != new {
+            // SAFETY: it came from `Box::into_raw`, and only control, one thread, stores: it
+            // is on neither side any more.
+            unsafe { d.retire_raw(old) };
+        }
     }
 
     /// Looks at the value from the control side, without being a reader: the domain frees
@@ -61,7 +100,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         let hold = d.hold();
         // SAFETY: as in `load`, but it is the held gate that keeps the box: it can be
         // retired meanwhile, not freed.
-        let value = unsafe { &*self.ptr.load(Ordering::Acquire) };
+        let value = unsafe { &*self.ptr[d.side()].load(Ordering::Acquire) };
         ControlRef { value, _hold: hold }
     }
 
@@ -82,9 +121,15 @@ impl<T: Send + Sync + 'static> Published<T> {
 
 impl<T> Drop for Published<T> {
     fn drop(&mut self) {
+        let [a, b] = [0, 1].map(|side: usize| self.ptr[side].load(Ordering::Acquire));
         // SAFETY: `&mut self`: no reader can hold a reference, since those borrow self;
-        // the pointer came from `Box::into_raw` and is dropped only here.
-        drop(unsafe { Box::from_raw(self.ptr.load(Ordering::Acquire)) });
+        // the pointers came from `Box::into_raw` and are dropped only here, a shared one once.
+        unsafe {
+            drop(Box::from_raw(a));
+            if b != a {
+                drop(Box::from_raw(b));
+            }
+        }
     }
 }
 
@@ -129,6 +174,33 @@ mod tests {
         assert_eq!((seen.as_str(), p.load(&r).as_str()), ("old", "new"));
         r.quiescent();
         assert_eq!(d.reclaim(), 1);
+    }
+
+    #[test]
+    fn staged_values_are_seen_together_when_the_reader_changes_sides() {
+        let d = Domain::new();
+        let mut r = d.register().unwrap();
+        let (p, q) = (Published::new(1), Published::new(10));
+        r.online();
+        p.stage(&d, 2);
+        p.stage(&d, 3);
+        q.stage(&d, 30);
+        assert_eq!((*p.load(&r), *q.load(&r)), (1, 10));
+        r.change_sides(d.change_sides());
+        assert_eq!((*p.load(&r), *q.load(&r)), (3, 30));
+        assert_eq!(*p.read_control(&d), 3);
+        p.even(&d);
+        q.even(&d);
+        q.even(&d);
+        // 2, 1 and 10.
+        assert_eq!(d.pending(), 3);
+        p.publish(&d, 4);
+        assert_eq!((*p.load(&r), *q.load(&r)), (4, 30));
+        // One that comes later looks where the others look.
+        let mut late = d.register().unwrap();
+        late.online();
+        q.stage(&d, 40);
+        assert_eq!((*q.load(&late), *q.load(&r)), (30, 30));
     }
 
     #[test]

@@ -44,6 +44,13 @@ pub(super) const INTERFACE: Section = Section {
             "Largest IP packet; the device follows, and with it the MTU of the Linux interface or host side.",
         )
         .unit("bytes"),
+        field(
+            "packet-mtu",
+            MTU_RANGE,
+            Words("`mtu`"),
+            "Largest IP packet, with the device left as it is: what is switched may be longer. Instead of `mtu`.",
+        )
+        .unit("bytes"),
         ADDRESSES,
         IP6,
         TABLE,

@@ -19,10 +19,10 @@ use crate::schema::{Default, Field, Kind, Section};
 use interface::INTERFACE;
 use memif::MEMIF;
 use records::BGP;
-use routing::{MPLS, NEIGHBOR, ROUTE, TABLE};
+use routing::{MPLS, NEIGHBOR, NEIGHBOR_FAMILIES, ROUTE, TABLE};
 use streams::PG;
 use telemetry::SFLOW;
-use vppcfg::{ACL, BOND, BRIDGE, PREFIX_LIST, TAP, TUNNEL, VXLAN};
+use vppcfg::{ACL, ACL_SETTINGS, BOND, BRIDGE, PREFIX_LIST, TAP, TUNNEL, VXLAN};
 
 /// Interface types, with the start of their names.
 pub const TYPES: &[(&str, &str)] = &[
@@ -210,6 +210,12 @@ pub const FILE_SECTION: Section = Section {
         ),
         field("acls", Kind::Interfaces(&ACL), None, "Access lists."),
         field(
+            "acl-settings",
+            Kind::Record(&ACL_SETTINGS),
+            None,
+            "What holds for all access lists.",
+        ),
+        field(
             "tables",
             Kind::List {
                 of: &Kind::Record(&TABLE),
@@ -226,6 +232,12 @@ pub const FILE_SECTION: Section = Section {
             },
             None,
             "Static neighbours (ARP and IPv6 neighbour discovery).",
+        ),
+        field(
+            "neighbor-settings",
+            Kind::Record(&NEIGHBOR_FAMILIES),
+            None,
+            "How neighbours are found and kept, learned ones too.",
         ),
         field(
             "routes",

@@ -57,6 +57,57 @@ pub(super) const NEIGHBOR: Section = Section {
     ],
 };
 
+pub(super) const NEIGHBOR_FAMILIES: Section = Section {
+    title: "neighbor-settings",
+    help: "",
+    fields: &[
+        field("ip4", Kind::Record(&NEIGHBOR_SETTINGS), None, "Of ARP."),
+        field(
+            "ip6",
+            Kind::Record(&NEIGHBOR_SETTINGS),
+            None,
+            "Of IPv6 neighbour discovery.",
+        ),
+    ],
+};
+
+const NEIGHBOR_SETTINGS: Section = Section {
+    title: "How neighbours are kept",
+    help: "",
+    fields: &[
+        field(
+            "limit",
+            Kind::Uint {
+                min: 1,
+                max: 1_000_000,
+            },
+            Value("8192"),
+            "How many an interface may have.",
+        )
+        .unit("neighbours"),
+        field(
+            "age",
+            Kind::Uint {
+                min: 0,
+                max: 86_400,
+            },
+            Value("60"),
+            "How long after it was last confirmed one is asked whether it is still there; 0 = never.",
+        )
+        .unit("seconds"),
+        field(
+            "rate",
+            Kind::Uint {
+                min: 1,
+                max: 1_000_000,
+            },
+            Value("1000"),
+            "How many an interface may be asked for at most.",
+        )
+        .unit("a second"),
+    ],
+};
+
 const VIA: Field = field("via", Kind::Address, None, "Next hop.");
 
 const INTERFACE_OUT: Field = field(

@@ -5,7 +5,7 @@
 use super::shared::*;
 use super::{MANY, field};
 use crate::schema::Default::{None, Required, Value, Words};
-use crate::schema::{Kind, Section};
+use crate::schema::{Field, Kind, Section};
 
 const INTERFACE_LIST: Kind = Kind::List {
     of: &Kind::Interface,
@@ -97,6 +97,15 @@ pub(super) const BRIDGE: Section = Section {
             "Who has which IPv4 address, for `arp-termination` and `arp-unicast-forward`.",
         ),
         field(
+            "nd-entries",
+            Kind::List {
+                of: &Kind::Record(&ND_ENTRY),
+                max: MANY,
+            },
+            None,
+            "Who has which IPv6 address: with `arp-termination` neighbour solicitations for it are answered.",
+        ),
+        field(
             "stations",
             Kind::List {
                 of: &Kind::Record(&STATION),
@@ -113,14 +122,25 @@ const ARP_ENTRY: Section = Section {
     help: "",
     fields: &[
         field("address", Kind::Address, Required, "An IPv4 address."),
-        field(
-            "mac",
-            Kind::Mac,
-            Required,
-            "MAC address of the one who has it.",
-        ),
+        OWNER_MAC,
     ],
 };
+
+const ND_ENTRY: Section = Section {
+    title: "A neighbour discovery entry of a bridge domain",
+    help: "",
+    fields: &[
+        field("address", Kind::Address, Required, "An IPv6 address."),
+        OWNER_MAC,
+    ],
+};
+
+const OWNER_MAC: Field = field(
+    "mac",
+    Kind::Mac,
+    Required,
+    "MAC address of the one who has it.",
+);
 
 const STATION: Section = Section {
     title: "A station of a bridge domain",
@@ -184,6 +204,16 @@ const SETTINGS: Section = Section {
             "Forget MAC addresses after so long; 0 = never.",
         )
         .unit("minutes"),
+        field(
+            "learn-limit",
+            Kind::Uint {
+                min: 0,
+                max: u32::MAX as u64 - 1,
+            },
+            Words("as many as there is room for"),
+            "MAC addresses that are learned at most; frames for those beyond are flooded. `stations` do not count.",
+        )
+        .unit("MAC addresses"),
     ],
 };
 
@@ -337,6 +367,18 @@ pub(super) const ACL: Section = Section {
             "Its terms; the first that fits decides.",
         ),
     ],
+};
+
+pub(super) const ACL_SETTINGS: Section = Section {
+    title: "acl-settings",
+    help: "",
+    fields: &[field(
+        "match-later-fragments",
+        Kind::Bool,
+        Value("true"),
+        "Whether fragments beyond the first, which have no ports, match terms by addresses and protocol alone; if not, only \
+         terms for any protocol.",
+    )],
 };
 
 const TERM: Section = Section {

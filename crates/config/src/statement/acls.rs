@@ -8,6 +8,15 @@ pub(super) fn acls(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
         let unset = format!("delete acl-plugin acl index {n}");
         return Some(vec![one(format!("acl {n}"), w.rest(at + 1), line, unset)]);
     }
+    if let Some(at) = w.starts("set acl-plugin l4-match-nonfirst-fragment") {
+        let unset = "set acl-plugin l4-match-nonfirst-fragment 1".into();
+        return Some(vec![one(
+            "acl later fragments".into(),
+            w.get(at),
+            line,
+            unset,
+        )]);
+    }
     let at = w.starts("set acl-plugin interface")?;
     let (name, way) = (w.get(at), w.get(at + 1));
     // One list put behind others is no whole configuration.

@@ -93,12 +93,15 @@ pub(super) fn mac_address(name: &str, mac: &str, inline: bool) -> Statement {
 
 pub(super) fn settings(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     let statement = if let Some(at) = w.starts("set interface mtu") {
-        let at = at + usize::from(w.get(at) == "packet");
+        // From the one to the other by way of neither: packets can be as large as frames alone let them.
+        let (at, key) = match w.get(at) {
+            "packet" => (at + 1, "packet-mtu"),
+            _ => (at, "mtu"),
+        };
         let name = w.get(at + 1);
-        let value = w.without(3, &[name]);
         one(
-            format!("mtu {name}"),
-            &value,
+            format!("{key} {name}"),
+            w.get(at),
             line,
             format!("set interface mtu default {name}"),
         )

@@ -24,6 +24,10 @@ pub(super) fn layer2(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
             .on(format!("l2 {name}"))
     } else if let Some(at) = w.starts("create bridge-domain") {
         return Some(domain(w, at, line));
+    } else if let Some(at) = w.starts("set bridge-domain learn-limit") {
+        let (id, limit) = (w.get(at), w.get(at + 1));
+        let unset = format!("set bridge-domain learn-limit {id} {}", u32::MAX);
+        one(format!("learn-limit of {id}"), limit, line, unset).part_of(bridge_domain(id))
     } else if let Some(at) = w.starts("set bridge-domain arp entry") {
         let (id, ip, mac) = (w.get(at), w.get(at + 1), w.get(at + 2));
         let unset = format!("set bridge-domain arp entry {id} {ip} {mac} del");

@@ -4,6 +4,9 @@ use parshall_command::tokenize;
 
 use super::{Change, Statement, Words, interface, one};
 
+/// Settings of neighbours, and what they are when nothing is said.
+const NEIGHBORS: [(&str, u32); 3] = [("limit", 8192), ("age", 60), ("rate", 1000)];
+
 pub(super) fn routing(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
     for words in ["ip table", "ip6 table", "mpls table"] {
         if let Some(at) = w.starts(&format!("{words} add")) {
@@ -19,6 +22,18 @@ pub(super) fn routing(w: &Words<'_>, line: &str) -> Option<Vec<Statement>> {
         return Some(vec![
             one(format!("memif socket {id}"), w.rest(at + 1), line, unset).replaced(),
         ]);
+    }
+    if let Some(at) = w.starts("set ip neighbor-config") {
+        let (family, name, value) = (w.get(at), w.get(at + 1), w.get(at + 2));
+        // As `NeighborConfig` has them.
+        let usual = NEIGHBORS.iter().find(|(n, _)| *n == name)?.1;
+        let unset = format!("set ip neighbor-config {family} {name} {usual}");
+        return Some(vec![one(
+            format!("{family} neighbor {name}"),
+            value,
+            line,
+            unset,
+        )]);
     }
     if let Some(at) = w.starts("ip neighbor").filter(|at| w.get(*at) != "del") {
         let (name, ip) = (w.get(at), w.get(at + 1));

@@ -126,18 +126,40 @@ fn fails_half_way(r: &mut Router, text: &str, seed: u64) {
     let mut lines = r.plan_configuration(text, "b.yaml").unwrap().lines();
     let at = Dice(seed).below(lines.len() as u64 + 1) as usize;
     lines.insert(at, ("here".into(), "delete tap nosuch".into()));
-    assert!(execute_lines(r, &lines).is_err());
+    assert!(r.at_once(|r| execute_lines(r, &lines)).is_err());
 }
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// What came of so many pairs from `first` on. A CPU each where many are asked for.
+fn all_of(first: u64, pairs: u64) -> Vec<Result<bool, String>> {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let cpus = if pairs > PAIRS { cpus } else { 1 };
+    let share = |n: u64| {
+        move || {
+            (first..first + pairs)
+                .skip(n as usize)
+                .step_by(cpus as usize)
+                .map(pair)
+                .collect()
+        }
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..cpus).map(|n| scope.spawn(share(n))).collect();
+        let done = all
+            .into_iter()
+            .map(|t| t.join().expect("a share of the pairs"));
+        done.flat_map(|all: Vec<_>| all).collect()
+    })
+}
+
 #[test]
 fn what_is_applied_is_what_is_there() {
     let pairs = number("PARSHALL_PAIRS").unwrap_or(PAIRS);
     let first = number("PARSHALL_FIRST_PAIR").unwrap_or(0);
-    let all: Vec<_> = (first..first + pairs).map(pair).collect();
+    let all = all_of(first, pairs);
     let wrong: Vec<&String> = all.iter().filter_map(|p| p.as_ref().err()).collect();
     let short = |w: &&String| format!("{}\n", w.split("A:").next().unwrap_or(w));
     let all_wrong: String = wrong.iter().skip(1).take(5).map(short).collect();

@@ -32,13 +32,13 @@ the length of its subnet, such as 192.0.2.1/24 or 2001:db8::1/64
 r.yaml:7:31: interfaces.tap0.addresses[1]: `nonsense` will not do; allowed is an address with the length of its subnet, \
 such as 192.0.2.1/24 or 2001:db8::1/64
 r.yaml:8:3: interfaces: `tap0` is here a second time, the first is on line 4; a key stands once
-r.yaml:10:8: interfaces.pg0: an interface has fields such as `addresses:`; known are type, state, mac, mtu, addresses, \
+r.yaml:10:8: interfaces.pg0: an interface has fields such as `addresses:`; known are type, state, mac, mtu, packet-mtu, addresses, \
 ip6, table, ip6-table, mpls, promiscuous, sub-interfaces, unnumbered, lcp, description, device-type, tag-rewrite, l2xc, xconnect, split-horizon-group, acl-input, acl-output, tag, sflow, host-interface, namespace, queues, rx-placement, rx-mode, tx-queues, rx-queue-size, tx-queue-size, copy-mode, xdp-mode, busy-poll, host-mac, host-mtu, host-bridge, host-addresses, \
 host-gateways, role, socket-id, id, ring-size, buffer-size, secret, receive, transmit, loop or speed
 r.yaml:12:14: routes[0].prefix: 10.0.0.1/8 has bits set behind its length; the network is 10.0.0.0/8
 r.yaml:15:16: routes[1].interface: there is no interface `tap1` in this file; is `tap0` meant?
-r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, stats, api, log, http, state, interfaces, loopbacks, bondethernets, bridgedomains, vxlan_tunnels, tunnels, taps, prefixlists, acls, tables, \
-neighbors, routes, mpls, memif, sflow, bgp, packet-generator or commands"
+r.yaml:16:1: there is no field `colour` here; known are workers, buffers, limits, seed, cli, stats, api, log, http, state, interfaces, loopbacks, bondethernets, bridgedomains, vxlan_tunnels, tunnels, taps, prefixlists, acls, acl-settings, tables, \
+neighbors, neighbor-settings, routes, mpls, memif, sflow, bgp, packet-generator or commands"
     );
 }
 
@@ -288,6 +288,17 @@ fn a_stream_does_not_start_on_an_interface_that_is_to_be_down() {
     );
     let all = errors(&text).to_string();
     assert!(all.contains("`pg0` is to be down"), "{all}");
+    // Nor on one that is down with its bond.
+    let text = format!(
+        "interfaces: {{pg0: {{}}, BondEthernet0: {{state: down}}}}\n\
+         bondethernets: {{BondEthernet0: {{mode: xor, interfaces: [pg0]}}}}\n\
+         packet-generator: {{streams: [{{name: s, interface: pg0, enabled: true, data: \"{data}\"}}]}}"
+    );
+    let all = errors(&text).to_string();
+    assert!(
+        all.contains("`pg0` is to be down; write `state: up` to its bond"),
+        "{all}"
+    );
 }
 
 #[test]

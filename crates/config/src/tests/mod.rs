@@ -1,7 +1,9 @@
 //! Whole files: `translation` asks what they become, `errors` what is said of bad ones, `survival` whether hostile text does harm,
+//! `changes` what comes of applying them, `confirm` what of those that wait for an answer,
 //! `hsflowd` what a hsflowd.conf becomes.
 
 mod changes;
+mod confirm;
 mod errors;
 mod hsflowd;
 mod random;

@@ -82,6 +82,11 @@ impl Random {
         file.insert("interfaces".into(), interfaces.into());
         file.insert("routes".into(), r.routes().into());
         file.insert("neighbors".into(), r.neighbors().into());
+        if r.dice.often(3) {
+            let kept =
+                json!({"ip4": {"age": r.dice.below(2) * 60}, "ip6": {"rate": 10, "limit": 8192}});
+            file.insert("neighbor-settings".into(), kept);
+        }
         if r.mpls {
             file.insert("mpls".into(), r.labels());
         }
@@ -125,7 +130,8 @@ impl Random {
             );
         }
         if d.often(4) {
-            put("mtu", json!(*d.one(&[1400, 1500, 2000])));
+            let word = *d.one(&["mtu", "mtu", "packet-mtu"]);
+            put(word, json!(*d.one(&[1400, 1500, 2000])));
         }
         if d.often(2) {
             put("state", "down".into());

@@ -22,6 +22,7 @@ fn entry<'a>(all: &'a mut Interfaces, name: &str) -> &'a mut Map<String, Value> 
 fn set_mtu(all: &mut Interfaces, names: &[String], mtu: Option<u64>) {
     for name in names {
         let entry = entry(all, name);
+        entry.remove("packet-mtu");
         match mtu {
             Some(mtu) => entry.insert("mtu".into(), mtu.into()),
             None => entry.remove("mtu"),
@@ -66,7 +67,7 @@ impl Random {
             if !all.contains_key(parent) || self.dice.often(4) {
                 continue;
             }
-            entry(all, parent).remove("mtu");
+            set_mtu(all, &[parent.into()], None);
             let down = all[parent].get("state").is_some();
             let mut subs = Map::new();
             for id in [10, 20, 30] {
@@ -303,10 +304,15 @@ impl Random {
             if d.often(4) {
                 domain["settings"] = json!({"learn": d.often(5), "arp-termination": d.often(5),
                     "mac-age-minutes": d.below(3)});
+                if d.often(3) {
+                    domain["settings"]["learn-limit"] = json!(d.below(3));
+                }
             }
             if d.often(3) {
                 let mac = format!("02:aa:00:00:03:{:02x}", d.below(2));
                 domain["arp-entries"] = json!([{"address": "10.99.0.1", "mac": mac}]);
+                let mac = format!("02:aa:00:00:03:{:02x}", d.below(2));
+                domain["nd-entries"] = json!([{"address": "2001:db8:99::1", "mac": mac}]);
             }
             if let Some(mtu) = mtu {
                 domain["mtu"] = mtu.into();
@@ -382,5 +388,9 @@ impl Random {
         file.insert("acls".into(), lists.into());
         let trusted = json!({"trusted": {"members": ["192.0.2.0/24", "2001:db8::1"]}});
         file.insert("prefixlists".into(), trusted);
+        if self.dice.often(2) {
+            let matched = json!({"match-later-fragments": self.dice.often(5)});
+            file.insert("acl-settings".into(), matched);
+        }
     }
 }

@@ -9,7 +9,7 @@ use parshall_command::Prefix;
 
 use super::Builder;
 use super::interfaces::Interface;
-use crate::record::{Item, Record};
+use crate::record::{Checked, Item, Record};
 use crate::scalar::{self, network_of, quoted};
 
 /// Protocols that have ports: TCP, UDP, SCTP.
@@ -57,6 +57,12 @@ impl<'f> Builder<'f, '_> {
     /// Commands that make access lists.
     pub(super) fn acls(&mut self) {
         let file: &'f Record = self.file;
+        if let Some(r) = file.record("acl-settings")
+            && let Some(Checked::Bool(on)) = r.value("match-later-fragments")
+        {
+            let line = format!("set acl-plugin l4-match-nonfirst-fragment {}", u8::from(on));
+            self.line(r, "match-later-fragments", line);
+        }
         for list in file.named("prefixlists") {
             if &*list.name == "any" {
                 self.error(list, "", "`any` is every network; choose another name");

@@ -293,13 +293,20 @@ impl<'f> Builder<'f, '_> {
         let mut all = self.interfaces.clone();
         all.sort_by_key(|i| ["bond", "sub-interface"].iter().position(|k| *k == i.kind));
         for i in all {
-            let Some(mtu) = i.record.uint("mtu") else {
+            let part = i.kind == "sub-interface";
+            let both = i.record.has("mtu");
+            if both && i.record.maybe("packet-mtu").is_some() {
+                self.error(i.record, "packet-mtu", "either this or `mtu`, not both");
+            }
+            let (field, only) = match both {
+                true => ("mtu", if part { "packet " } else { "" }),
+                false => ("packet-mtu", "packet "),
+            };
+            let Some(mtu) = i.record.maybe(field).and_then(|m| m.value.uint()) else {
                 continue;
             };
-            let part = i.kind == "sub-interface";
-            let only = if part { "packet " } else { "" };
             let line = format!("set interface mtu {only}{mtu} {}", i.name);
-            self.line(i.record, "mtu", line);
+            self.line(i.record, field, line);
         }
     }
 
@@ -354,16 +361,23 @@ impl<'f> Builder<'f, '_> {
         }
     }
 
-    /// Commands that bring them up.
-    pub(super) fn bring_up(&mut self) {
-        let mut leaders = BTreeMap::new();
-        for bond in self.file.named("bondethernets") {
+    /// Members of bonds, and whether their bond, and they with it, is to be up.
+    pub(super) fn led(&self) -> BTreeMap<&'f str, bool> {
+        let file: &'f Record = self.file;
+        let mut led = BTreeMap::new();
+        for bond in file.named("bondethernets") {
             let up = |b: &Interface<'_>| b.record.text("state") != Some("down");
             let index = self.by_name.get(&*bond.name);
             let up = index.and_then(|n| self.interfaces.get(*n)).is_none_or(up);
             let members = bond.list("interfaces").iter();
-            leaders.extend(members.filter_map(|m| Some((m.value.text()?, up))));
+            led.extend(members.filter_map(|m| Some((m.value.text()?, up))));
         }
+        led
+    }
+
+    /// Commands that bring them up.
+    pub(super) fn bring_up(&mut self) {
+        let leaders = self.led();
         for i in self.interfaces.clone() {
             let own = i.record.text("state").map(|s| s == "up");
             let led = leaders.get(i.name).copied();

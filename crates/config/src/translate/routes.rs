@@ -48,8 +48,31 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// Commands that say how neighbours are kept: each setting one, so that each changes by itself.
+    fn neighbor_settings(&mut self) {
+        let file = self.file;
+        let Some(both) = file.record("neighbor-settings") else {
+            return;
+        };
+        for family in ["ip4", "ip6"] {
+            let Some(r) = both.record(family) else {
+                continue;
+            };
+            for field in ["limit", "age", "rate"] {
+                if let Some(n) = r.get(field).and_then(|i| i.value.uint()) {
+                    self.line(
+                        r,
+                        field,
+                        format!("set ip neighbor-config {family} {field} {n}"),
+                    );
+                }
+            }
+        }
+    }
+
     /// Commands for static neighbours.
     pub(super) fn neighbors(&mut self) {
+        self.neighbor_settings();
         let file = self.file;
         let mut seen = BTreeMap::new();
         for r in file.records("neighbors") {

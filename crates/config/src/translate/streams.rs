@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use parshall_drivers::pg::StreamSpec;
 
+use super::interfaces::Interface;
 use super::{Builder, within};
 use crate::plan::{EngineSettings, PlanLine};
 use crate::record::{Checked, Record};
@@ -26,6 +27,7 @@ impl Builder<'_, '_> {
     pub(super) fn streams(&mut self, engine: &EngineSettings) -> Vec<PlanLine> {
         let mut enable = Vec::new();
         let mut names = BTreeSet::new();
+        let led = self.led();
         let Some(pg) = self.file.record("packet-generator") else {
             return enable;
         };
@@ -49,14 +51,7 @@ impl Builder<'_, '_> {
             };
             self.line(r, "", format!("packet-generator new {text}"));
             if r.bool("enabled") {
-                if interface.record.text("state") == Some("down") {
-                    let message = format!(
-                        "a stream that starts brings its interface up, and `{}` is to be down; write \
-                         `state: up` there or `enabled: false` here",
-                        interface.name
-                    );
-                    self.error(r, "enabled", message);
-                }
+                self.stays_up(r, interface, led.get(interface.name).copied());
                 let (at, field) = r.place("enabled");
                 enable.push(PlanLine {
                     line: format!("packet-generator enable-stream {name}"),
@@ -66,6 +61,24 @@ impl Builder<'_, '_> {
             }
         }
         enable
+    }
+
+    /// A stream that starts brings its interface up: that must not be one that is to be down, by itself or with its bond.
+    fn stays_up(&mut self, r: &Record, interface: Interface<'_>, led: Option<bool>) {
+        let own = interface.record.text("state") != Some("down");
+        if led.unwrap_or(own) {
+            return;
+        }
+        let where_to = match led {
+            Some(_) => "to its bond",
+            None => "there",
+        };
+        let message = format!(
+            "a stream that starts brings its interface up, and `{}` is to be down; write `state: up` {where_to} or \
+             `enabled: false` here",
+            interface.name
+        );
+        self.error(r, "enabled", message);
     }
 
     fn check_worker(&mut self, r: &Record, workers: usize) {

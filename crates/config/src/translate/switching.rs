@@ -111,8 +111,16 @@ impl<'f> Builder<'f, '_> {
                 line += &format!(" bd-tag {}", word(tag));
             }
             self.line(r, "", line);
+            if let Some((s, limit)) = r
+                .record("settings")
+                .and_then(|s| Some((s, s.uint("learn-limit")?)))
+            {
+                let line = format!("set bridge-domain learn-limit {id} {limit}");
+                self.line(s, "learn-limit", line);
+            }
             switched.extend(self.ports(r, id));
-            self.arp_entries(r, id);
+            self.owners(r, id, ("arp-entries", false));
+            self.owners(r, id, ("nd-entries", true));
             self.stations(r, id);
         }
         self.rewrite_tags(&switched);
@@ -145,13 +153,20 @@ impl<'f> Builder<'f, '_> {
         switched
     }
 
-    fn arp_entries(&mut self, r: &Record, id: u32) {
-        for entry in r.records("arp-entries") {
+    /// Commands for those who have IP addresses, of version 4 or 6.
+    fn owners(&mut self, r: &Record, id: u32, (field, ip6): (&str, bool)) {
+        for entry in r.records(field) {
             let (Some(ip), Some(mac)) = (entry.address("address"), entry.mac("mac")) else {
                 continue;
             };
-            if ip.is_ipv6() {
-                self.error(entry, "address", "ARP is about IPv4 addresses");
+            if ip.is_ipv6() != ip6 {
+                let message = match ip6 {
+                    true => {
+                        "neighbour discovery is about IPv6 addresses; write this under `arp-entries`"
+                    }
+                    false => "ARP is about IPv4 addresses; write this under `nd-entries`",
+                };
+                self.error(entry, "address", message);
             }
             let line = format!("set bridge-domain arp entry {id} {ip} {mac}");
             self.line(entry, "", line);

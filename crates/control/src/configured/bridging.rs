@@ -21,6 +21,8 @@ impl Router {
             let owner = |(ip, m): (_, &[u8; 6])| json!({"address": ip, "mac": mac(*m)});
             let owners = domain.arp.iter().map(|(ip, m)| owner((ip, m)));
             r.list("arp-entries", owners.collect());
+            let owner = |(ip, m): (_, &[u8; 6])| json!({"address": ip, "mac": mac(*m)});
+            r.list("nd-entries", domain.nd.iter().map(owner).collect());
             r.list("stations", self.station_list(id));
             section.put(&format!("bd{id}"), r.0);
         }
@@ -31,9 +33,13 @@ impl Router {
         let role = |port: &u32| self.bridge_port(*port).map_or(PortRole::Normal, |p| p.role);
         let name = |port: &u32| Value::from(self.interfaces.name(*port));
         // All have the same where vppcfg's rules hold.
-        let told = |p: &u32| self.interfaces.get(*p)?.told.mtu;
-        let mtu = domain.ports.iter().filter_map(told).max();
-        r.some("mtu", mtu.map(|m| m.0));
+        let told = |p: &u32| {
+            let i = self.interfaces.get(*p)?;
+            let (mtu, only) = i.told.mtu?;
+            // That of packets alone is no size of frames.
+            (!only || i.parent.is_some() || i.bond().is_some()).then_some(mtu)
+        };
+        r.some("mtu", domain.ports.iter().filter_map(told).max());
         for (word, is) in [("bvi", PortRole::Bvi), ("uu-fwd", PortRole::UuFwd)] {
             r.some(word, domain.ports.iter().find(|p| role(p) == is).map(name));
         }
@@ -78,5 +84,6 @@ fn settings(c: &BridgeConfig) -> Section {
         }
     }
     r.unless("mac-age-minutes", c.mac_age.into(), 0);
+    r.some("learn-limit", c.learn_limit);
     r
 }

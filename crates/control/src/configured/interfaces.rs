@@ -54,7 +54,12 @@ impl Router {
         if i.bond().is_none() {
             r.some("mac", spec.mac.map(crate::text::mac));
         }
-        r.some("mtu", i.told.mtu.map(|m| m.0));
+        // The frames of what is part of another are as long as that one's anyhow.
+        let own = i.parent.is_none() && i.bond().is_none();
+        let word = |only: bool| if only && own { "packet-mtu" } else { "mtu" };
+        if let Some((mtu, only)) = i.told.mtu {
+            r.put(word(only), mtu);
+        }
         self.routed(&mut r, i);
         r.on("promiscuous", i.promiscuous);
         self.switched(&mut r, i);

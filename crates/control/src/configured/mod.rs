@@ -22,6 +22,9 @@ impl Router {
     pub fn configuration(&self) -> Value {
         let mut file = Section(self.base.clone());
         file.section("acls", self.acl_section());
+        if !self.acl_matches_later_fragments() {
+            file.put("acl-settings", json!({"match-later-fragments": false}));
+        }
         file.section("interfaces", self.interface_sections());
         file.section("bondethernets", self.bond_section());
         file.section("vxlan_tunnels", self.vxlan_section());
@@ -29,6 +32,7 @@ impl Router {
         file.section("bridgedomains", self.bridge_section());
         file.list("tables", self.table_list());
         file.list("neighbors", self.neighbor_list());
+        file.section("neighbor-settings", self.neighbor_settings());
         file.list("routes", self.route_list());
         file.section("mpls", self.mpls_section());
         file.section("memif", self.memif_section());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::section::Section;
-use crate::neighbor::NeighborState;
+use crate::neighbor::{NeighborConfig, NeighborState};
 use crate::path::{Path, Via};
 use crate::prefix::Family;
 use crate::rib::Source;
@@ -33,6 +33,21 @@ impl Router {
         list.sort();
         let one = |(interface, address, mac)| json!({"interface": interface, "address": address, "mac": crate::text::mac(mac)});
         list.into_iter().map(one).collect()
+    }
+
+    /// How neighbours are kept, where that is not as it always is.
+    pub(super) fn neighbor_settings(&self) -> Section {
+        let mut both = Section::default();
+        let usual = NeighborConfig::default();
+        for (name, table) in ["ip4", "ip6"].into_iter().zip(&self.neighbors) {
+            let c = table.config();
+            let mut r = Section::default();
+            r.unless("limit", c.limit.into(), usual.limit.into());
+            r.unless("age", c.age.into(), usual.age.into());
+            r.unless("rate", c.rate.into(), usual.rate.into());
+            both.section(name, r);
+        }
+        both
     }
 
     pub(super) fn route_list(&self) -> Vec<Value> {

@@ -311,11 +311,11 @@ impl Router {
             ("acl-out", output),
         ];
         for (node, _) in nodes.iter().filter(|(_, on)| !on) {
-            self.engine.graph.set_feature(node, if_index, false)?;
+            self.engine.set_feature(node, if_index, false)?;
         }
         self.publish_acls()?;
         for (node, _) in nodes.iter().filter(|(_, on)| *on) {
-            self.engine.graph.set_feature(node, if_index, true)?;
+            self.engine.set_feature(node, if_index, true)?;
         }
         Ok(())
     }
@@ -366,6 +366,21 @@ impl Router {
 
     /// Compiles what has changed and shows workers all of it at once.
     fn publish_acls(&mut self) -> Result<()> {
+        if let Some(p) = &mut self.pending {
+            (p.acls, p.view) = (true, true);
+            return Ok(());
+        }
+        let tables = self.acl_tables();
+        let shared = &self.engine.shared;
+        shared.acls.publish(&shared.domain, tables);
+        if self.sflow.is_running() {
+            self.publish_view();
+        }
+        Ok(())
+    }
+
+    /// The access lists of interfaces as workers are to know them.
+    pub(super) fn acl_tables(&mut self) -> AclTables {
         let acls = &mut self.acls;
         let mut known = std::mem::take(&mut acls.compiled);
         let mut kept: HashMap<Sources, Arc<Compiled>> = HashMap::new();
@@ -400,11 +415,6 @@ impl Router {
             }
         }
         acls.compiled = kept;
-        let shared = &self.engine.shared;
-        shared.acls.publish(&shared.domain, tables);
-        if self.sflow.is_running() {
-            self.publish_view();
-        }
-        Ok(())
+        tables
     }
 }

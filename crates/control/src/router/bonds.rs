@@ -129,9 +129,7 @@ impl Router {
             d.set_promiscuous(everything)?;
         }
         let was = std::mem::replace(&mut i.member, to);
-        self.engine
-            .graph
-            .set_feature("bond-input", index, to.is_some())?;
+        self.engine.set_feature("bond-input", index, to.is_some())?;
         self.lacp.remove(&index);
         if let Some(m) = to {
             self.start_lacp(index, &m);

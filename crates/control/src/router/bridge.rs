@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use parshall_buffer::IF_NONE;
-use parshall_fib::{MacEntry, MacKey};
+use parshall_fib::{MacEntry, MacKey, MacRecord};
 use parshall_graph::WorkerCommand;
 use parshall_nodes::{BridgeDomain, BridgePort, BridgeTable, FloodMember, PortRole};
 
@@ -47,6 +47,24 @@ pub enum Flush {
     Interface(u32),
 }
 
+/// Learned stations that nothing can be behind any more.
+#[derive(Clone, Copy)]
+pub(super) enum Forget {
+    /// Those of a domain, by the number that workers know it by.
+    Domain(u16),
+    /// Those behind an interface.
+    Interface(u32),
+}
+
+impl Forget {
+    pub(super) fn is(self, r: &MacRecord) -> bool {
+        match self {
+            Forget::Domain(index) => r.key.domain() == index,
+            Forget::Interface(index) => r.entry.if_index() == index,
+        }
+    }
+}
+
 impl Router {
     /// Makes a bridge domain.
     ///
@@ -73,7 +91,7 @@ impl Router {
         }
         let index = domain.index;
         self.remove_stations(|key, _| key.0 == id)?;
-        self.bridges.flush(|r| r.key.domain() == index);
+        self.forget_stations(Forget::Domain(index));
         let Some(was) = self.bridges.remove(id) else {
             return Ok(());
         };
@@ -244,7 +262,7 @@ impl Router {
         }
         // Workers first: what is flushed after that does not come back.
         self.publish();
-        self.bridges.flush(|r| r.entry.if_index() == index);
+        self.forget_stations(Forget::Interface(index));
         self.relay_bvi(was, index)?;
         self.undo(move |r| r.apply_bridge(index, was));
         Ok(())
@@ -348,8 +366,11 @@ impl Router {
     }
 
     fn apply_station(&mut self, key: (u32, [u8; 6]), station: Option<Station>) -> Result<()> {
-        let now = seconds(self.now());
-        self.bridges.write(key, station, now)?;
+        let at = MacKey::new(self.bridges.get(key.0)?.index, key.1);
+        match &mut self.pending {
+            Some(p) => p.stations.push((at, station)),
+            None => self.bridges.write(at, station, seconds(self.now))?,
+        }
         let was = match station {
             Some(s) => self.bridges.stations.insert(key, s),
             None => self.bridges.stations.remove(&key),
@@ -369,6 +390,14 @@ impl Router {
             .collect();
         gone.into_iter()
             .try_for_each(|key| self.apply_station(key, None))
+    }
+
+    /// Forgets learned stations of what is no more, after workers know that.
+    pub(super) fn forget_stations(&mut self, which: Forget) {
+        match &mut self.pending {
+            Some(p) => p.forget.push(which),
+            None => _ = self.bridges.flush(|r| which.is(r)),
+        }
     }
 
     /// Forgets learned stations; says how many.
@@ -432,6 +461,17 @@ impl Router {
 
     /// Shows workers the bridge domains as they are now.
     pub(super) fn publish_bridges(&mut self) {
+        if let Some(p) = &mut self.pending {
+            p.bridges = true;
+            return;
+        }
+        let table = self.bridge_table();
+        let shared = &self.engine.shared;
+        shared.bridges.publish(&shared.domain, table);
+    }
+
+    /// The bridge domains as workers are to know them.
+    pub(super) fn bridge_table(&mut self) -> BridgeTable {
         self.follow_bvi();
         let ports = self.bridges.ports.keys().last().map_or(0, |i| i + 1);
         let ports: Vec<BridgePort> = (0..ports).map(|i| self.bridges.port_view(i)).collect();
@@ -440,9 +480,7 @@ impl Router {
         for d in self.bridges.domains.values() {
             domains[usize::from(d.index)] = self.domain_view(d);
         }
-        let shared = &self.engine.shared;
-        let table = BridgeTable::new(ports, domains);
-        shared.bridges.publish(&shared.domain, table);
+        BridgeTable::new(ports, domains)
     }
 
     fn domain_view(&self, d: &Domain) -> BridgeDomain {

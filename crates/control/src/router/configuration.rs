@@ -1,7 +1,8 @@
 //! Whole configurations: planned, applied as one transaction, saved as revisions, confirmed or rolled back.
 //!
 //! What a configuration is written in is another room's: a [`ConfigLanguage`] makes a plan of two of them. Here the plan
-//! becomes one transaction, of which saving the revision is the last step: when that fails, nothing was changed.
+//! becomes one transaction, which workers see as one switch-over; saving the revision is its last step: when that fails, all
+//! is changed back.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -187,12 +188,11 @@ impl Router {
         }
         let revision = self.revision(comment, &plan);
         let number = self.atomically(|r| {
-            execute_lines(r, &plan.lines())?;
+            r.at_once(|r| execute_lines(r, &plan.lines()))?;
             r.configs.revisions.save(text, revision, minutes.is_some())
         })?;
         let minute = 60_000_000_000;
-        self.configs.deadline =
-            minutes.map(|m| parshall_graph::monotonic_ns() + u64::from(m) * minute);
+        self.configs.deadline = minutes.map(|m| self.now() + u64::from(m) * minute);
         tracing::info!(
             "configuration {number} applied: {} changes",
             plan.actions.len()
@@ -288,7 +288,7 @@ impl Router {
         }
         let plan = self.plan_configuration(&text, &name)?;
         self.atomically(|r| {
-            execute_lines(r, &plan.lines())?;
+            r.at_once(|r| execute_lines(r, &plan.lines()))?;
             match r.configs.revisions.pending() {
                 Some(_) => r.configs.revisions.settle(false).map(drop),
                 None => Ok(()),
@@ -313,8 +313,7 @@ impl Router {
 
     /// How long the pending revision still waits, in seconds.
     pub fn pending_seconds(&self) -> Option<u64> {
-        let now = parshall_graph::monotonic_ns();
-        let left = self.configs.deadline?.saturating_sub(now);
+        let left = self.configs.deadline?.saturating_sub(self.now());
         Some(left / 1_000_000_000)
     }
 }

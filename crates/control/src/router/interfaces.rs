@@ -25,8 +25,7 @@ impl Router {
             Some(n) => n,
             None => self.free_instance(&spec),
         };
-        let limit = self.engine.graph.limits().interfaces;
-        let index = self.interfaces.free_index(limit)?;
+        let index = self.make_way(&spec, instance)?;
         let name = self.make_interface(spec, instance, index)?;
         self.undo(move |r| r.destroy_interface(index));
         Ok(name)
@@ -59,6 +58,9 @@ impl Router {
     }
 
     fn make_interface(&mut self, spec: DeviceSpec, instance: u32, index: u32) -> Result<String> {
+        if self.is_leaving(index) {
+            self.switch_early()?;
+        }
         let name = spec
             .name
             .clone()
@@ -189,7 +191,7 @@ impl Router {
             return Ok(());
         };
         let (spec, instance, was) = (i.spec.clone(), i.instance, (i.mtu, i.max_frame));
-        let (parent, inherits) = (i.parent, i.inherits_mtu);
+        let (parent, inherits, incarnation) = (i.parent, i.inherits_mtu, i.incarnation);
         let (places, told) = (i.placement.clone(), i.told.clone());
         self.destroy_interface(index)?;
         if let Some(parent) = parent {
@@ -197,7 +199,10 @@ impl Router {
         }
         self.undo(move |r| {
             let Some(spec) = spec else { return Ok(()) };
-            let name = r.make_interface(spec, instance, index)?;
+            let name = match r.call_back(incarnation) {
+                Some(name) => name,
+                None => r.make_interface(spec, instance, index)?,
+            };
             if inherits {
                 return Ok(());
             }
@@ -280,7 +285,7 @@ impl Router {
     /// Takes a bare interface away: workers give its queues back, then the device goes.
     fn destroy_interface(&mut self, index: u32) -> Result<()> {
         self.forget_neighbors(index);
-        let Some(mut interface) = self.interfaces.remove(index) else {
+        let Some(interface) = self.interfaces.remove(index) else {
             return Ok(());
         };
         if self.connected.contains_key(&index) {
@@ -290,12 +295,23 @@ impl Router {
             .adjacencies
             .set_link(&self.engine.shared.adjacencies, index, None);
         self.publish();
-        self.engine
-            .tell_all(|_| WorkerCommand::RemoveInterface { if_index: index });
-        let settled = self.engine.settle();
-        interface.device = None;
-        interface.hardware = None;
-        settled
+        match &mut self.pending {
+            Some(p) => {
+                p.leaving.push(interface);
+                Ok(())
+            }
+            None => self.see_off(vec![interface]),
+        }
+    }
+
+    /// Lets bare interfaces go that nothing leads to any more: workers give their queues back, then the devices go.
+    pub(super) fn see_off(&mut self, interfaces: Vec<Interface>) -> Result<()> {
+        for i in &interfaces {
+            let if_index = i.index;
+            self.engine
+                .tell_all(|_| WorkerCommand::RemoveInterface { if_index });
+        }
+        self.engine.settle()
     }
 
     /// Counters of an interface since they were last cleared.

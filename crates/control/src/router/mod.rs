@@ -24,6 +24,7 @@ mod sampling;
 mod settings;
 mod sflow;
 mod streams;
+mod switchover;
 mod traces;
 mod tunnels;
 mod virtuals;
@@ -36,6 +37,7 @@ use parshall_command::CommandTable;
 use parshall_counters::{DropReason, NodeTotals, WorkerCounters};
 use parshall_fib::MacWriter;
 use parshall_graph::monotonic_ns;
+use parshall_nodes::IfTable;
 
 pub use acl::{Acl, AclState, InterfaceAcls};
 pub use bridge::{Flush, L2FibEntry};
@@ -174,6 +176,8 @@ pub struct Router {
     pub(crate) logging: crate::logging::Logging,
     table: Arc<CommandTable<Handler>>,
     journal: Vec<Undo>,
+    /// What workers are to see at one time: there while a transaction waits for that.
+    pending: Option<switchover::Pending>,
     depth: usize,
     undoing: bool,
     /// Files being executed, one inside the other.
@@ -257,6 +261,7 @@ impl Router {
             logging: crate::logging::Logging::default(),
             table: commands::table()?,
             journal: Vec::new(),
+            pending: None,
             depth: 0,
             undoing: false,
             exec_depth: 0,
@@ -339,15 +344,23 @@ impl Router {
 
     /// Shows workers and agent the interfaces as they are now.
     pub(crate) fn publish(&mut self) {
-        let forwarding = &self.forwarding;
-        let table = self
-            .interfaces
-            .table(|family, id| forwarding.table_index(family, id).unwrap_or(0));
+        if let Some(p) = &mut self.pending {
+            (p.tables, p.bridges, p.view) = (true, true, true);
+            return;
+        }
+        let table = self.interface_table();
         let shared = &self.engine.shared;
         shared.interfaces.publish(&shared.domain, table);
         self.publish_bridges();
         self.publish_tunnels();
         self.publish_view();
+    }
+
+    /// The interfaces as workers are to know them.
+    fn interface_table(&self) -> IfTable {
+        let forwarding = &self.forwarding;
+        let table = |family, id| forwarding.table_index(family, id).unwrap_or(0);
+        self.interfaces.table(table)
     }
 
     /// Puts the clock that is shown forward.
@@ -384,6 +397,14 @@ impl Router {
     /// The same at a given time.
     pub fn turn_at(&mut self, now: u64) -> bool {
         self.now = now;
+        // What comes up by itself does not wait for the end of a transaction.
+        let held = self.step_aside();
+        let busy = self.do_turn(now);
+        self.step_back(held);
+        busy
+    }
+
+    fn do_turn(&mut self, now: u64) -> bool {
         let busy = self.handle_events();
         self.age_neighbors();
         self.bridges.age(now);

@@ -164,18 +164,22 @@ impl Router {
         let tx = wanted.is_some_and(SampleDirection::tx);
         let nodes = [("sflow", rx), ("sflow-output", tx)];
         for (node, _) in nodes.iter().filter(|(_, on)| !on) {
-            self.engine.graph.set_feature(node, index, false)?;
+            self.engine.set_feature(node, index, false)?;
         }
         self.tell_sampler(index)?;
         for (node, _) in nodes.iter().filter(|(_, on)| *on) {
-            self.engine.graph.set_feature(node, index, true)?;
+            self.engine.set_feature(node, index, true)?;
         }
         Ok(())
     }
 
     /// Lets the agent have every sample that was taken before: after this, none of an interface that was switched off
     /// is on its way.
-    fn take_last_samples(&mut self) -> Result<()> {
+    pub(super) fn take_last_samples(&mut self) -> Result<()> {
+        if let Some(p) = &mut self.pending {
+            p.samples = true;
+            return Ok(());
+        }
         if self.sflow.is_running() {
             self.engine.settle()?;
             self.sflow.take_samples();

@@ -316,9 +316,7 @@ impl Router {
     fn apply_tag_rewrite(&mut self, index: u32) -> Result<()> {
         if let Some(i) = self.interfaces.get(index) {
             let on = i.vtr != Vtr::default() && i.sub().is_none();
-            self.engine
-                .graph
-                .set_feature("tag-rewrite-output", index, on)?;
+            self.engine.set_feature("tag-rewrite-output", index, on)?;
         }
         self.publish();
         Ok(())

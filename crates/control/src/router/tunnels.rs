@@ -67,16 +67,25 @@ impl Router {
     }
 
     /// Shows workers the tunnels as they are now.
-    pub(super) fn publish_tunnels(&self) {
+    pub(super) fn publish_tunnels(&mut self) {
+        if let Some(p) = &mut self.pending {
+            p.tables = true;
+            return;
+        }
         let shared = &self.engine.shared;
-        let keys = self.tunnels().filter_map(|(i, t)| {
-            let table = self.forwarding.table_index_of(t.family(), t.table).ok()?;
-            Some((i.index, t.key(table)))
-        });
-        let now = Tunnels::new(keys);
+        let now = self.tunnel_table();
         let before = shared.tunnels.read_control(&shared.domain).is_empty();
         if !(before && now.is_empty()) {
             shared.tunnels.publish(&shared.domain, now);
         }
+    }
+
+    /// The tunnels as workers are to know them.
+    pub(super) fn tunnel_table(&self) -> Tunnels {
+        let keys = self.tunnels().filter_map(|(i, t)| {
+            let table = self.forwarding.table_index_of(t.family(), t.table).ok()?;
+            Some((i.index, t.key(table)))
+        });
+        Tunnels::new(keys)
     }
 }

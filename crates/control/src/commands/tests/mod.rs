@@ -1,5 +1,6 @@
 //! Commands executed on a router: `grammar` asks what is accepted, refused and undone, `running` what packets
-//! then do, `workers` what holds with several of them, `collectors` where samples go.
+//! then do, `workers` what holds with several of them, `switchover` what packets see of a transaction, `collectors` where
+//! samples go.
 
 mod acl;
 mod bridge;
@@ -7,6 +8,7 @@ mod collectors;
 mod grammar;
 mod running;
 mod sampling;
+mod switchover;
 mod tunnels;
 mod virtuals;
 mod workers;
