@@ -106,8 +106,8 @@ impl<'m> Differ<'m> {
         match (hangs, differ) {
             (false, false) => Fate::Stays,
             (false, true) if in_place => Fate::Changes,
-            // It can leave what goes before that goes, without a gap.
-            (true, true) if in_place && !self.owner_moves(old) && !self.any_moves(&new.parents) => {
+            // It can leave what goes before that goes, without a gap, where what it comes to is there already.
+            (true, true) if in_place && !self.owner_moves(old) && self.all_stay(&new.parents) => {
                 Fate::Changes
             }
             _ => Fate::Moves,
@@ -122,6 +122,10 @@ impl<'m> Differ<'m> {
 
     fn any_moves(&mut self, keys: &'m [String]) -> bool {
         keys.iter().any(|k| self.fate(k) == Fate::Moves)
+    }
+
+    fn all_stay(&mut self, keys: &'m [String]) -> bool {
+        keys.iter().all(|k| self.fate(k) == Fate::Stays)
     }
 
     /// Whether it cannot be taken back by itself, and its owner has to be made anew.
@@ -406,6 +410,29 @@ mod tests {
                 "set interface l3 tap0",
                 "create bridge-domain 1 del",
                 "delete tap tap0"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_station_moves_to_a_port_that_is_one_only_then() {
+        let (c, domain) = ("create tap id 2", "create bridge-domain 1");
+        let (port0, port1) = (
+            "set interface l2 bridge tap0 1",
+            "set interface l2 bridge tap1 1",
+        );
+        let cross = "set interface l2 xconnect tap1 tap2";
+        let station = |n: u8| format!("l2fib add 02:00:00:00:00:09 1 tap{n} static");
+        assert_eq!(
+            steps(
+                &[A, B, c, domain, port0, cross, &station(0)],
+                &[A, B, c, domain, port1, &station(1)]
+            ),
+            [
+                "l2fib del 02:00:00:00:00:09 1",
+                "set interface l3 tap0",
+                port1,
+                &station(1)
             ]
         );
     }
