@@ -1,6 +1,6 @@
 //! A transmit queue in its place: checks, counts, and hands packets to the device.
 
-use parshall_buffer::{BufferIndex, Flags, Frame, Pool};
+use parshall_buffer::{BufferIndex, Flags, Frame, Meta, Pool};
 use parshall_counters::{DropReason, IfCounters, WorkerCounters};
 use parshall_device::{TxKnown, TxQueue};
 
@@ -39,9 +39,16 @@ struct Tally {
 impl Tally {
     #[inline(always)]
     fn of(pool: &mut Pool, packets: &[BufferIndex]) -> Tally {
-        let view = pool.view();
+        Tally::and(pool, packets, |_| {})
+    }
+
+    /// The same, and does something to each packet.
+    #[inline(always)]
+    fn and(pool: &mut Pool, packets: &[BufferIndex], mut each: impl FnMut(&mut Meta)) -> Tally {
+        let mut view = pool.view();
         let (mut bytes, mut longest, mut flags, mut first) = (0, 0, 0, 0);
         for &b in packets {
+            each(view.meta_mut(b));
             let m = view.meta(b);
             bytes += u64::from(m.len);
             longest = longest.max(m.len);
@@ -150,15 +157,20 @@ impl TxSlot {
             return because(DropReason::InterfaceDown);
         }
         let packets = frame.packets();
-        let tally = Tally::of(pool, packets);
-        if tally.longest > self.max_frame {
-            return because(DropReason::LinkMtuExceeded);
-        }
-        if packets.iter().any(|&b| pool.meta(b).nesting >= MAX_NESTING) {
-            return because(DropReason::NestedTooDeep);
-        }
-        for &b in packets {
-            pool.meta_mut(b).nesting += 1;
+        let mut deepest = 0;
+        let tally = Tally::and(pool, packets, |m| {
+            deepest = deepest.max(m.nesting);
+            m.nesting += 1;
+        });
+        let (long, deep) = (tally.longest > self.max_frame, deepest >= MAX_NESTING);
+        if long || deep {
+            for &b in packets {
+                pool.meta_mut(b).nesting -= 1;
+            }
+            return because(match long {
+                true => DropReason::LinkMtuExceeded,
+                false => DropReason::NestedTooDeep,
+            });
         }
         if let Some(c) = to.counters.interface(to.if_index) {
             c.tx_packets.add(packets.len() as u64);

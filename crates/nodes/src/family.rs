@@ -7,6 +7,8 @@ use crate::event::Event;
 use crate::flow_hash::{flow_hash4, flow_hash6};
 use crate::icmp_error::IcmpAsk;
 use crate::state::{IfView, Shared};
+use crate::tunnel::Tunnels;
+use crate::tunnel_input::claim4;
 
 /// An address family.
 pub trait Family: Send + 'static {
@@ -33,6 +35,8 @@ pub trait Family: Send + 'static {
     fn next_hop(adj: &Adjacency) -> Option<Self::Bytes>;
     /// "Somebody waits for this neighbour."
     fn wanted(if_index: u32, ip: Self::Bytes) -> Event;
+    /// Whether a packet for the router is one that `tunnel-input` may have at once.
+    fn is_tunnels(pool: &Pool, b: BufferIndex, tunnels: &Tunnels) -> bool;
     /// The errors for: no route, an unreachable route or neighbour, a prohibited route.
     fn errors() -> Errors;
 }
@@ -85,6 +89,9 @@ impl Family for Ip4 {
     fn wanted(if_index: u32, ip: [u8; 4]) -> Event {
         Event::Wanted4 { if_index, ip }
     }
+    fn is_tunnels(pool: &Pool, b: BufferIndex, tunnels: &Tunnels) -> bool {
+        claim4(pool, b, tunnels)
+    }
     fn errors() -> Errors {
         Errors {
             no_route: IcmpAsk::net_unreachable4(),
@@ -125,6 +132,9 @@ impl Family for Ip6 {
     }
     fn wanted(if_index: u32, ip: [u8; 16]) -> Event {
         Event::Wanted6 { if_index, ip }
+    }
+    fn is_tunnels(_pool: &Pool, _b: BufferIndex, _tunnels: &Tunnels) -> bool {
+        false
     }
     fn errors() -> Errors {
         Errors {

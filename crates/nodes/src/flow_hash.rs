@@ -39,15 +39,34 @@ pub fn rehash(pool: &Pool, b: BufferIndex, at: usize, ip6: bool) -> u32 {
 #[inline(always)]
 pub fn rehash_plain(view: &PoolView<'_>, b: BufferIndex, head: u64, at: u16, ip6: bool) -> u32 {
     let (start, len) = ((head as u16).wrapping_add(at), (head >> 16) as u16);
-    let ports = |upper: u16| match usize::from(at) + usize::from(upper) + 4 <= usize::from(len) {
+    let ports_at = |upper: u16| match u32::from(at) + u32::from(upper) + 4 <= u32::from(len) {
         true => u32::from_le_bytes(*view.peek(b, start.wrapping_add(upper))),
         false => 0,
     };
     if ip6 {
-        hash6(view.peek(b, start), ports)
-    } else {
-        hash4(view.peek(b, start), ports)
+        return hash6(view.peek(b, start), |_| ports_at(40));
     }
+    hash4(view.peek(b, start), ports_at)
+}
+
+/// Bytes of an IPv4 header without options, and of ports.
+const WITH_PORTS: usize = 24;
+
+/// Hash of the packet that most are: IPv4 without options, unfragmented, TCP or UDP. `None` = it is another, or is shorter
+/// than what is given, which the caller has to know.
+#[inline(always)]
+pub fn hash4_usual(h: &[u8; WITH_PORTS]) -> Option<u32> {
+    const PORTS: u64 = 1 << 6 | 1 << 17;
+    let word = |i: usize| u64::from(u32::from_le_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]));
+    // What says that there are more fragments, and where this one belongs.
+    let fragment = word(4) as u32 & 0xFF3F_0000;
+    let protocol = u32::from(h[9]);
+    let has_ports = PORTS.checked_shr(protocol).unwrap_or(0) & 1 != 0;
+    if fragment | u32::from(h[0] ^ 0x45) != 0 || !has_ports {
+        return None;
+    }
+    let ports = word(20) << 8 | u64::from(protocol);
+    Some(finish(mix(word(12) << 32 | word(16), ports)))
 }
 
 fn has_ports(protocol: u8) -> bool {

@@ -31,12 +31,13 @@ pub const SPEC4: NodeSpec = NodeSpec::new(
         "ip4-arp",
         "mpls-label-imposition",
         "ip4-icmp-error",
+        "tunnel-input",
     ],
 )
 .by_interface()
 .format(format_ip4);
 
-/// Description of the IPv6 node: its next nodes stand in the same order.
+/// Description of the IPv6 node: its next nodes stand in the same order. Tunnels over IPv6 are found by `ip6-local`.
 pub const SPEC6: NodeSpec = NodeSpec::new(
     "ip6-lookup",
     &[
@@ -55,6 +56,7 @@ const LOCAL: u16 = 1;
 const NEIGHBOR: u16 = 2;
 const IMPOSITION: u16 = 3;
 const ICMP_ERROR: u16 = 4;
+const TUNNEL_INPUT: u16 = 5;
 
 /// Lookups one packet may take: table to table, load balance to load balance.
 const MAX_STEPS: usize = 8;
@@ -190,11 +192,11 @@ fn are_all<T: Copy + PartialEq>(these: &[T], one: T) -> bool {
     these.iter().fold(true, |all, t| all & (*t == one))
 }
 
-/// Whether every packet goes out by an adjacency. Without a branch in the loop: many lanes at a time.
+/// Whether all of these are of one kind. Without a branch in the loop: many lanes at a time.
 #[inline(always)]
-fn are_adjacencies(found: &[Dpo]) -> bool {
-    let adjacency = Dpo::new(DpoKind::Adjacency, 0).bits();
-    let kinds = found.iter().fold(0, |or, d| or | (d.bits() ^ adjacency));
+fn are(kind: DpoKind, found: &[Dpo]) -> bool {
+    let kind = Dpo::new(kind, 0).bits();
+    let kinds = found.iter().fold(0, |or, d| or | (d.bits() ^ kind));
     kinds <= Dpo::INDEX_MAX
 }
 
@@ -222,19 +224,23 @@ impl<F: Family> WideNode for IpLookup<F> {
         if !self.look_up_all(cx, frame.rx_if, packets) {
             self.look_up_each(cx, packets);
         }
-        let plain = are_adjacencies(&self.found[..n]);
+        let plain = are(DpoKind::Adjacency, &self.found[..n]);
+        let mut local = false;
         if !plain {
+            local = are(DpoKind::Receive, &self.found[..n]);
+            if local && F::is_tunnels(cx.pool, packets[0], self.shared.tunnels.load(cx.rcu)) {
+                return Dispatch::All(TUNNEL_INPUT);
+            }
             self.spread(cx, packets);
         }
         let mut view = cx.pool.view();
         for (dpo, &b) in self.found.iter().zip(packets) {
             view.meta_mut(b).dpo = dpo.bits();
         }
-        if plain || are_adjacencies(&self.found[..n]) {
+        if plain || are(DpoKind::Adjacency, &self.found[..n]) {
             return Dispatch::All(REWRITE);
         }
-        let first = self.found[0];
-        if first.kind() == DpoKind::Receive && are_all(&self.found[..n], first) {
+        if local {
             return Dispatch::All(LOCAL);
         }
         cx.next[..n].fill(REWRITE);

@@ -252,7 +252,7 @@ const NODES: &[(NodeSpec, Make)] = &[
         wide(ip_lookup::IpLookup::<Ip6>::new(b.shared.clone()))
     }),
     (ip4_local::SPEC, |b| {
-        wide(ip4_local::Ip4Local::new(b.shared.clone()))
+        Box::new(ip4_local::Ip4Local::new(b.shared.clone()))
     }),
     (ip6_local::SPEC, |b| {
         Box::new(ip6_local::Ip6Local::new(b.shared.clone()))

@@ -37,8 +37,14 @@ impl Alike {
     pub fn to(view: &PoolView<'_>, b: BufferIndex) -> Option<Alike> {
         let m = view.meta(b);
         let expected = words(view, b, m.data);
-        // Version and header length; protocol and source; destination.
-        let mut matters = [0xFF << 56, 0x00FF_0000_FFFF_FFFF, 0xFFFF_FFFF << 32, 0, 0];
+        // Version and header length, and that it is no fragment; protocol and source; destination.
+        let mut matters = [
+            0xFF << 56 | 0x3FFF,
+            0x00FF_0000_FFFF_FFFF,
+            0xFFFF_FFFF << 32,
+            0,
+            0,
+        ];
         let protocol = (expected[1] >> 48) as u8;
         match protocol {
             // The port; the flag that there is a network identifier; the identifier.

@@ -5,10 +5,11 @@
 
 use std::net::IpAddr;
 
-use parshall_buffer::{BufferIndex, IF_NONE, PoolView};
-use parshall_fib::{Dpo, LoadBalance};
+use parshall_buffer::{BufferIndex, IF_NONE, Meta, PoolView};
+use parshall_fib::{Adjacency, Dpo, LoadBalance};
 
-use crate::flow_hash::rehash_plain;
+use crate::flow_hash::{hash4_usual, rehash_plain};
+use crate::link;
 use crate::tunnel::{Encap, GRE_TEB, PROTO_GRE, PROTO_IP4, PROTO_IP6, PROTO_UDP, TTL, TunnelKey};
 
 /// Bytes of an Ethernet header without tags.
@@ -17,15 +18,22 @@ const ETHERNET: u16 = 14;
 const LINK_ROOM: u16 = 16;
 /// Bytes of an IPv4 header without options.
 const IP4: u16 = 20;
-/// Longer packets are looked at one by one: with the longest header they may be more than an IPv4 packet can be.
-const LONGEST: u64 = u16::MAX as u64 - 64;
-
+/// Bytes that headers are written to: the link-layer header, then the longest of a tunnel.
+const ROOM: usize = LINK_ROOM as usize + 36;
+/// Where in them the IPv4 header begins, and where it ends.
+const AT4: usize = LINK_ROOM as usize;
+const BEHIND4: usize = AT4 + IP4 as usize;
+/// How many packets before it comes to one the loop fetches what it will read and write of it, as if it lay where this one
+/// does.
+const AHEAD: usize = 8;
 /// How the outer packets of a tunnel go on.
 pub enum Way<'r> {
     /// They are looked up one by one.
     Lookup,
     /// All out by this adjacency.
     Adjacency(Dpo),
+    /// The same, its link-layer address known: plain packets need no further node.
+    Link(Dpo, &'r Adjacency),
     /// Each out by the adjacency of its flow.
     Spread(&'r LoadBalance),
 }
@@ -36,7 +44,7 @@ impl Way<'_> {
     pub fn of(&self, hash: u32) -> Dpo {
         match self {
             Way::Lookup => Dpo::MISS,
-            Way::Adjacency(dpo) => *dpo,
+            Way::Adjacency(dpo) | Way::Link(dpo, _) => *dpo,
             Way::Spread(choice) => choice.pick(hash),
         }
     }
@@ -93,31 +101,63 @@ impl Outer4 {
         way: &Way<'_>,
         ident: &mut u16,
     ) -> usize {
-        match self.encap {
-            Encap::Vxlan { .. } => self.each::<Vxlan>(view, packets, way, ident),
-            Encap::GreTeb => self.each::<GreFrames>(view, packets, way, ident),
-            Encap::Gre => self.each::<GrePackets>(view, packets, way, ident),
-            Encap::Ip => self.each::<IpPackets>(view, packets, way, ident),
+        if let Way::Link(_, adj) = way {
+            let out = Out {
+                header: *adj.rewrite16(),
+                tx_if: adj.tx_if(),
+                mtu: adj.mtu(),
+            };
+            return self.sent().of(view, packets, &out, ident);
+        }
+        self.of(view, packets, way, ident)
+    }
+
+    /// The headers as they are sent, not as they are made: with the TTL that the rewrite would leave.
+    #[inline(always)]
+    fn sent(&self) -> Outer4 {
+        Outer4 {
+            second: self.second - (1 << 56),
+            sum: self.sum - 0x100,
+            ..*self
         }
     }
 
     #[inline(always)]
-    fn each<C: Carried>(
+    fn of<G: Going>(
         &self,
         view: &mut PoolView<'_>,
         packets: &[BufferIndex],
-        way: &Way<'_>,
+        going: &G,
+        ident: &mut u16,
+    ) -> usize {
+        match self.encap {
+            Encap::Vxlan { .. } => self.each::<Vxlan, G>(view, packets, going, ident),
+            Encap::GreTeb => self.each::<GreFrames, G>(view, packets, going, ident),
+            Encap::Gre => self.each::<GrePackets, G>(view, packets, going, ident),
+            Encap::Ip => self.each::<IpPackets, G>(view, packets, going, ident),
+        }
+    }
+
+    #[inline(always)]
+    fn each<C: Carried, G: Going>(
+        &self,
+        view: &mut PoolView<'_>,
+        packets: &[BufferIndex],
+        going: &G,
         ident: &mut u16,
     ) -> usize {
         // A copy on the stack: the compiler then knows that no write to a buffer changes it.
         let outer = *self;
         let mut id = *ident;
+        let longest = going
+            .longest()
+            .saturating_sub(u64::from(C::HEADER - C::STRIPPED));
         for (i, &b) in packets.iter().enumerate() {
             let head = view.meta(b).head();
             let start = (head as u16).wrapping_add(C::STRIPPED);
             // Flags and reason lie above the length: a packet with any of them is longer than any.
             let room = C::HEADER + LINK_ROOM;
-            let inner = match head >> 16 <= LONGEST && start >= room {
+            let inner = match head >> 16 <= longest && start >= room {
                 true => C::look(view, b, head),
                 false => None,
             };
@@ -126,45 +166,96 @@ impl Outer4 {
                 return i;
             };
             let at = start - C::HEADER;
+            if let Some(&later) = packets.get(i + AHEAD) {
+                view.prefetch(later, start);
+                view.prefetch(later, at);
+            }
             let total = (head >> 16) as u16 + C::HEADER - C::STRIPPED;
-            outer.write4(view, b, at, (total, id), &inner);
-            C::write(&outer, view, b, at + IP4, total - IP4, &inner);
+            let room: &mut [u8; ROOM] = view.peek_mut(b, at - LINK_ROOM);
+            outer.write4(room, (total, id), &inner);
+            C::write(&outer, room, total - IP4, &inner);
+            going.link(room);
             let m = view.meta_mut(b);
-            m.set_head(u64::from(at) | u64::from(total) << 16);
+            // As many bytes more in front as the packet is longer; flags and reason stay zero.
+            let more = u64::from(C::HEADER - C::STRIPPED + G::LINK);
+            m.set_head(head + (more << 16) - more);
             (m.l2, m.l3) = (at, at);
             // A path for the outer flow is chosen by what tells inner flows apart.
-            (m.tx_if, m.flow_hash) = (IF_NONE, inner.hash);
-            (m.dpo, m.table) = (way.of(inner.hash).bits(), outer.table);
+            m.flow_hash = inner.hash;
+            going.go(m, outer.table, inner.hash);
             id = id.wrapping_add(1);
         }
         *ident = id;
         packets.len()
     }
 
-    /// Writes the IPv4 header at offset `at`, as [`TunnelView::write`](crate::tunnel::TunnelView::write) does.
+    /// Writes the IPv4 header, as [`TunnelView::write`](crate::tunnel::TunnelView::write) does.
     #[inline(always)]
-    fn write4(
-        &self,
-        view: &mut PoolView<'_>,
-        b: BufferIndex,
-        at: u16,
-        (total, ident): (u16, u16),
-        inner: &Plain,
-    ) {
+    fn write4(&self, room: &mut [u8; ROOM], (total, ident): (u16, u16), inner: &Plain) {
         let sum = self.sum
             + u32::from(inner.class)
             + u32::from(total)
             + u32::from(ident)
             + u32::from(inner.ip);
-        let sum = (sum & 0xFFFF) + (sum >> 16);
-        let sum = (sum & 0xFFFF) + (sum >> 16);
+        // Both halves added, with the carry (RFC 1071 section 4.1), come out in the upper one.
+        let sum = sum.wrapping_add(sum.rotate_left(16)) >> 16;
         let first = self.first
             | u64::from(inner.class) << 48
             | u64::from(total) << 32
             | u64::from(ident) << 16;
         let second = self.second | u64::from(inner.ip) << 48 | u64::from(!sum as u16) << 32;
-        *view.peek_mut(b, at) = first.to_be_bytes();
-        *view.peek_mut(b, at + 8) = second.to_be_bytes();
+        room[AT4..AT4 + 8].copy_from_slice(&first.to_be_bytes());
+        room[AT4 + 8..AT4 + 16].copy_from_slice(&second.to_be_bytes());
+    }
+}
+
+/// What becomes of a packet that has its outer IPv4 header.
+trait Going {
+    /// Bytes of the link-layer header that is written here.
+    const LINK: u16;
+    /// Longest packet that may go so.
+    fn longest(&self) -> u64;
+    /// Writes the link-layer header.
+    fn link(&self, room: &mut [u8; ROOM]);
+    /// Writes down where a packet of flow `hash` goes, which belongs to `table`.
+    fn go(&self, m: &mut Meta, table: u32, hash: u32);
+}
+
+impl Going for Way<'_> {
+    const LINK: u16 = 0;
+    #[inline(always)]
+    fn longest(&self) -> u64 {
+        u64::from(u16::MAX)
+    }
+    #[inline(always)]
+    fn link(&self, _room: &mut [u8; ROOM]) {}
+    #[inline(always)]
+    fn go(&self, m: &mut Meta, table: u32, hash: u32) {
+        (m.tx_if, m.table, m.dpo) = (IF_NONE, table, self.of(hash).bits());
+    }
+}
+
+/// Out of an interface, with this link-layer header: no table and no object are asked any more.
+struct Out {
+    header: [u8; LINK_ROOM as usize],
+    tx_if: u32,
+    mtu: u16,
+}
+
+impl Going for Out {
+    const LINK: u16 = link::HEADER;
+    #[inline(always)]
+    fn longest(&self) -> u64 {
+        self.mtu.into()
+    }
+    #[inline(always)]
+    fn link(&self, room: &mut [u8; ROOM]) {
+        // One store of 16 bytes, two of them into the headroom.
+        room[..AT4].copy_from_slice(&self.header);
+    }
+    #[inline(always)]
+    fn go(&self, m: &mut Meta, _table: u32, _hash: u32) {
+        m.tx_if = self.tx_if;
     }
 }
 
@@ -188,15 +279,8 @@ trait Carried {
     const STRIPPED: u16;
     /// Looks at a packet in one buffer; `None` = it needs a closer look.
     fn look(view: &PoolView<'_>, b: BufferIndex, head: u64) -> Option<Plain>;
-    /// Writes destination and what follows the IPv4 header, the latter `len` bytes with the packet, at offset `at`.
-    fn write(
-        outer: &Outer4,
-        view: &mut PoolView<'_>,
-        b: BufferIndex,
-        at: u16,
-        len: u16,
-        inner: &Plain,
-    );
+    /// Writes destination and what follows the IPv4 header, the latter `len` bytes with the packet.
+    fn write(outer: &Outer4, room: &mut [u8; ROOM], len: u16, inner: &Plain);
 }
 
 struct Vxlan;
@@ -212,22 +296,15 @@ impl Carried for Vxlan {
         look_at_frame(view, b, head)
     }
     #[inline(always)]
-    fn write(
-        outer: &Outer4,
-        view: &mut PoolView<'_>,
-        b: BufferIndex,
-        at: u16,
-        len: u16,
-        inner: &Plain,
-    ) {
+    fn write(outer: &Outer4, room: &mut [u8; ROOM], len: u16, inner: &Plain) {
         // RFC 7348 section 5: of the dynamic ports, so that links and queues tell flows apart.
         let port = 0xC000 | inner.hash as u16 & 0x3FFF;
         let third = outer.third | u64::from(port) << 16;
         // Length, no checksum, the flag that there is a network identifier.
         let fourth = u64::from(len) << 48 | 0x08 << 24;
-        *view.peek_mut(b, at - 4) = third.to_be_bytes();
-        *view.peek_mut(b, at + 4) = fourth.to_be_bytes();
-        *view.peek_mut(b, at + 12) = outer.last.to_be_bytes();
+        room[BEHIND4 - 4..BEHIND4 + 4].copy_from_slice(&third.to_be_bytes());
+        room[BEHIND4 + 4..BEHIND4 + 12].copy_from_slice(&fourth.to_be_bytes());
+        room[BEHIND4 + 12..].copy_from_slice(&outer.last.to_be_bytes());
     }
 }
 
@@ -239,8 +316,8 @@ impl Carried for GreFrames {
         look_at_frame(view, b, head)
     }
     #[inline(always)]
-    fn write(outer: &Outer4, view: &mut PoolView<'_>, b: BufferIndex, at: u16, _: u16, _: &Plain) {
-        *view.peek_mut(b, at - 4) = outer.third.to_be_bytes();
+    fn write(outer: &Outer4, room: &mut [u8; ROOM], _: u16, _: &Plain) {
+        room[BEHIND4 - 4..BEHIND4 + 4].copy_from_slice(&outer.third.to_be_bytes());
     }
 }
 
@@ -252,16 +329,9 @@ impl Carried for GrePackets {
         look_at_packet(view, b, head).map(|p| Plain { ip: 0, ..p })
     }
     #[inline(always)]
-    fn write(
-        outer: &Outer4,
-        view: &mut PoolView<'_>,
-        b: BufferIndex,
-        at: u16,
-        _: u16,
-        inner: &Plain,
-    ) {
+    fn write(outer: &Outer4, room: &mut [u8; ROOM], _: u16, inner: &Plain) {
         let third = outer.third | u64::from(inner.gre);
-        *view.peek_mut(b, at - 4) = third.to_be_bytes();
+        room[BEHIND4 - 4..BEHIND4 + 4].copy_from_slice(&third.to_be_bytes());
     }
 }
 
@@ -273,17 +343,33 @@ impl Carried for IpPackets {
         look_at_packet(view, b, head)
     }
     #[inline(always)]
-    fn write(outer: &Outer4, view: &mut PoolView<'_>, b: BufferIndex, at: u16, _: u16, _: &Plain) {
-        *view.peek_mut(b, at - 4) = ((outer.third >> 32) as u32).to_be_bytes();
+    fn write(outer: &Outer4, room: &mut [u8; ROOM], _: u16, _: &Plain) {
+        let to = (outer.third >> 32) as u32;
+        room[BEHIND4 - 4..BEHIND4].copy_from_slice(&to.to_be_bytes());
+    }
+}
+
+/// Bytes of a frame that the usual packet is known by: Ethernet, IPv4 without options, ports.
+const USUAL: u16 = ETHERNET + 24;
+
+/// The hash of the flow in an IP packet behind an Ethernet header, and whether it is IPv6; `None` = there is none in sight.
+#[inline(always)]
+fn look_inside(view: &PoolView<'_>, b: BufferIndex, head: u64) -> Option<(u32, bool)> {
+    let start = head as u16;
+    let kind: [u8; 2] = *view.peek(b, start.wrapping_add(ETHERNET - 2));
+    let usual = hash4_usual(view.peek(b, start.wrapping_add(ETHERNET)));
+    match usual {
+        Some(hash) if kind == [8, 0] && head >> 16 >= u64::from(USUAL) => Some((hash, false)),
+        _ => look_closer(view, b, head),
     }
 }
 
 /// An Ethernet frame of an IP packet; others are looked at one by one, as are those with VLAN tags.
 #[inline(always)]
 fn look_at_frame(view: &PoolView<'_>, b: BufferIndex, head: u64) -> Option<Plain> {
-    let ip6 = kind(view, b, head)?;
+    let (hash, _) = look_inside(view, b, head)?;
     Some(Plain {
-        hash: rehash_plain(view, b, head, ETHERNET, ip6),
+        hash,
         class: 0,
         ip: 0,
         gre: 0,
@@ -293,30 +379,31 @@ fn look_at_frame(view: &PoolView<'_>, b: BufferIndex, head: u64) -> Option<Plain
 /// An IP packet behind an Ethernet header that stands for its family.
 #[inline(always)]
 fn look_at_packet(view: &PoolView<'_>, b: BufferIndex, head: u64) -> Option<Plain> {
-    let ip6 = kind(view, b, head)?;
+    let (hash, ip6) = look_inside(view, b, head)?;
     let h: &[u8; 2] = view.peek(b, (head as u16).wrapping_add(ETHERNET));
     let (class, ip, gre) = match ip6 {
         true => (h[0] << 4 | h[1] >> 4, PROTO_IP6, 0x86DD),
         false => (h[1], PROTO_IP4, 0x0800),
     };
     Some(Plain {
-        hash: rehash_plain(view, b, head, ETHERNET, ip6),
+        hash,
         class: class & 0xFC,
         ip,
         gre,
     })
 }
 
-/// Whether a frame holds an IPv6 packet, or an IPv4 packet; `None` = neither whole header is there.
-#[inline(always)]
-fn kind(view: &PoolView<'_>, b: BufferIndex, head: u64) -> Option<bool> {
+/// As [`look_inside`], for any IP packet whose fixed header is there.
+#[inline(never)]
+fn look_closer(view: &PoolView<'_>, b: BufferIndex, head: u64) -> Option<(u32, bool)> {
     let len = (head >> 16) as u16;
     let kind: &[u8; 2] = view.peek(b, (head as u16).wrapping_add(ETHERNET - 2));
-    match u16::from_be_bytes(*kind) {
-        0x0800 if len >= ETHERNET + 20 => Some(false),
-        0x86DD if len >= ETHERNET + 40 => Some(true),
-        _ => None,
-    }
+    let ip6 = match u16::from_be_bytes(*kind) {
+        0x0800 if len >= ETHERNET + 20 => false,
+        0x86DD if len >= ETHERNET + 40 => true,
+        _ => return None,
+    };
+    Some((rehash_plain(view, b, head, ETHERNET, ip6), ip6))
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 //! be the tunnel's. A packet in a packet in a packet is taken out of at most eight.
 //!
 //! What comes out of one tunnel is taken together: one packet is judged, those like it follow ([`Alike`]), and all are
-//! counted and shown to the sampler at once.
+//! counted and shown to the sampler at once. `ip4-lookup` gives frames for the router here that begin with a tunnel's packet;
+//! what is not a tunnel's in them goes on to `ip4-local`.
 //!
 //! Drop reasons: `no_tunnel`, `vxlan_malformed`, `gre_malformed`, `tunnel_payload`, `interface_down`, `nested_too_deep`.
 
@@ -32,13 +33,20 @@ use crate::tunnel_decap::Alike;
 /// The node's description.
 pub const SPEC: NodeSpec = NodeSpec::new(
     "tunnel-input",
-    &["ethernet-input", "ip4-input", "ip6-input", "mpls-input"],
+    &[
+        "ethernet-input",
+        "ip4-input",
+        "ip6-input",
+        "mpls-input",
+        "ip4-local",
+    ],
 );
 
 const ETHERNET_INPUT: u16 = 0;
 const IP4_INPUT: u16 = 1;
 const IP6_INPUT: u16 = 2;
 const MPLS_INPUT: u16 = 3;
+const IP4_LOCAL: u16 = 4;
 
 /// Packets that a packet is taken out of, and tunnels it leaves by, at most.
 const MAX_NESTING: u32 = 8;
@@ -79,6 +87,15 @@ pub fn claim(pool: &Pool, b: BufferIndex, tunnels: &Tunnels, at: usize, protocol
         .head::<4>(b, at)
         .map_or(0, |p| u16::from_be_bytes([p[2], p[3]]));
     tunnels.claim(protocol, port)
+}
+
+/// The same for an IPv4 packet: to one host, whole, and for `tunnel-input`.
+#[inline(always)]
+pub fn claim4(pool: &Pool, b: BufferIndex, tunnels: &Tunnels) -> bool {
+    let h: &[u8; 20] = pool.peek(b, 0);
+    let whole = u16::from_be_bytes([h[6], h[7]]) & 0x3FFF == 0;
+    let at = usize::from(h[0] & 15) * 4;
+    whole && h[16] < 224 && claim(pool, b, tunnels, at, h[9])
 }
 
 /// Protocol and place of the upper layer.
@@ -224,15 +241,20 @@ fn begins_with(next: u16) -> HeaderProtocol {
 
 impl TunnelInput {
     /// Takes what is inside out of the packets that `packets` begins with, those of the first one's tunnel, and says how
-    /// many and what came out.
+    /// many and what came out; `None` = the first is not a tunnel's.
     #[inline(always)]
     fn take(
         &mut self,
         cx: &mut Ctx<'_>,
         packets: &[BufferIndex],
         last: &mut Last,
-    ) -> Result<(usize, Out), DropReason> {
+    ) -> Result<Option<(usize, Out)>, DropReason> {
         let b = packets[0];
+        // Those over IPv6 come from `ip6-local` only, which asked.
+        let tunnels = self.shared.tunnels.load(cx.rcu);
+        if cx.pool.peek::<1>(b, 0)[0] >> 4 == 4 && !claim4(cx.pool, b, tunnels) {
+            return Ok(None);
+        }
         let alike = Alike::to(&cx.pool.view(), b);
         let out = unpack(&self.shared, cx, b, last)?;
         let mut bytes = u64::from(cx.pool.meta(b).total_len());
@@ -247,7 +269,7 @@ impl TunnelInput {
         let protocol = begins_with(out.next);
         self.sampling
             .look_at_all(cx, &packets[..n], out.if_index, protocol);
-        Ok((n, out))
+        Ok(Some((n, out)))
     }
 }
 
@@ -260,7 +282,12 @@ impl WideNode for TunnelInput {
         let mut at = 0;
         while at < packets.len() {
             match self.take(cx, &packets[at..], &mut last) {
-                Ok((n, out)) => {
+                Ok(None) => {
+                    mixed = true;
+                    cx.next[at] = IP4_LOCAL;
+                    at += 1;
+                }
+                Ok(Some((n, out))) => {
                     mixed |= common != IF_NONE && common != out.if_index;
                     common = out.if_index;
                     cx.next[at..at + n].fill(out.next);

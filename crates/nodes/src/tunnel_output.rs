@@ -9,7 +9,7 @@
 //! Packets are taken in runs of one tunnel. The outer destination is looked up once a run, in the table as it is now: where
 //! the answer is an adjacency, or several of which each flow has one, the packets go on to the rewrite at once, else to the
 //! lookup of their family, which finds what there is to say. Plain packets of a run get their headers in one loop
-//! ([`Outer4`]), the others one by one.
+//! ([`Outer4`]), and there also their link-layer header, where that is known and they fit; the others one by one.
 //!
 //! Drop reasons: `interface_gone`, `tunnel_payload`, `no_headroom`, `nested_too_deep`, `link_mtu_exceeded`.
 
@@ -20,7 +20,7 @@ use parshall_buffer::{BufferIndex, Frame, IF_MIXED, IF_NONE};
 use parshall_counters::DropReason;
 use parshall_fib::{Dpo, DpoKind};
 use parshall_graph::wide::{Isa, WideNode};
-use parshall_graph::{Ctx, Dispatch, NodeSpec};
+use parshall_graph::{CONTINUE, Ctx, Dispatch, NodeSpec};
 use parshall_rcu::Reader;
 
 use crate::flow_hash::rehash;
@@ -35,7 +35,8 @@ use crate::tunnel_encap::Way;
 pub const SPEC: NodeSpec = NodeSpec::new(
     "tunnel-output",
     &["ip4-lookup", "ip6-lookup", "ip4-rewrite", "ip6-rewrite"],
-);
+)
+.starting("interface-output");
 
 const LOOKUP: [u16; 2] = [0, 1];
 const REWRITE: [u16; 2] = [2, 3];
@@ -157,21 +158,26 @@ fn way<'r>(shared: &'r Shared, rcu: &'r Reader, key: &TunnelKey) -> Way<'r> {
         IpAddr::V6(to) => shared.ip6.get(rcu, key.table).lookup(rcu, to.into()),
     };
     let is_adjacency = |d: &Dpo| d.kind() == DpoKind::Adjacency;
+    let by = |dpo: Dpo| match shared.adjacencies.get(dpo.index(), rcu) {
+        Some(adj) if adj.is_complete() && key.local.is_ipv4() => Way::Link(dpo, adj),
+        _ => Way::Adjacency(dpo),
+    };
     if is_adjacency(&dpo) {
-        return Way::Adjacency(dpo);
+        return by(dpo);
     }
     let choice = match dpo.kind() {
         DpoKind::LoadBalance => shared.load_balances.get(dpo.index(), rcu),
         _ => None,
     };
     match choice.map(|c| (c, c.buckets())) {
-        Some((_, [only])) if is_adjacency(only) => Way::Adjacency(*only),
+        Some((_, [only])) if is_adjacency(only) => by(*only),
         Some((choice, all)) if all.iter().all(is_adjacency) => Way::Spread(choice),
         _ => Way::Lookup,
     }
 }
 
-/// Puts the headers of one tunnel in front of `packets`, at position `at` of their frame, and says where each goes.
+/// Puts the headers of one tunnel in front of `packets`, at position `at` of their frame, and says where each goes. The
+/// interface that all of them leave by, if they do.
 #[inline(always)]
 fn send(
     shared: &Shared,
@@ -180,9 +186,14 @@ fn send(
     packets: &[BufferIndex],
     view: &TunnelView,
     ident: &mut u16,
-) {
+) -> Option<u32> {
     let way = way(shared, cx.rcu, &view.key);
-    cx.next[at..at + packets.len()].fill(next(&view.key, matches!(way, Way::Lookup)));
+    let (verdict, mut out) = match way {
+        Way::Link(_, adj) => (CONTINUE, Some(adj.tx_if())),
+        Way::Lookup => (next(&view.key, true), None),
+        _ => (next(&view.key, false), None),
+    };
+    cx.next[at..at + packets.len()].fill(verdict);
     let mut done = 0;
     while done < packets.len() {
         if let Some(outer) = &view.outer4 {
@@ -190,12 +201,14 @@ fn send(
         }
         // Whoever stopped the run.
         let Some(&b) = packets.get(done) else { break };
+        out = None;
         match wrap(cx, b, view, &way, ident) {
             Ok(next) => cx.next[at + done] = next,
             Err(reason) => cx.drop_packet(at + done, b, reason),
         }
         done += 1;
     }
+    out
 }
 
 impl WideNode for TunnelOutput {
@@ -204,7 +217,7 @@ impl WideNode for TunnelOutput {
         let TunnelOutput { shared, ident } = self;
         let tunnels = shared.tunnels.load(cx.rcu);
         let packets = frame.packets();
-        let mut at = 0;
+        let (mut at, mut out) = (0, None);
         while at < packets.len() {
             let rest = &packets[at..];
             let tx_if = cx.pool.meta(rest[0]).tx_if;
@@ -213,15 +226,18 @@ impl WideNode for TunnelOutput {
                 _ => None,
             };
             let run = &rest[..run.unwrap_or(rest.len())];
-            match tunnels.view(tx_if) {
+            let by = match tunnels.view(tx_if) {
                 Some(view) => send(shared, cx, at, run, view, ident),
-                None => (at..)
-                    .zip(run)
-                    .for_each(|(i, &b)| cx.drop_packet(i, b, DropReason::InterfaceGone)),
-            }
+                None => {
+                    let drop = |(i, &b)| cx.drop_packet(i, b, DropReason::InterfaceGone);
+                    (at..).zip(run).for_each(drop);
+                    None
+                }
+            };
+            out = if at == 0 || out == by { by } else { None };
             at += run.len();
         }
-        frame.tx_if = IF_MIXED;
+        frame.tx_if = out.unwrap_or(IF_MIXED);
         Dispatch::Each
     }
 }

@@ -449,3 +449,34 @@ fn what_the_table_says_of_the_other_end_holds_from_the_next_frame_on() {
     assert_eq!(out(&mut lab, 3), []);
     assert_eq!(lab.harness.drops(DropReason::RouteBlackhole), 3);
 }
+
+#[test]
+fn the_link_layer_header_written_with_the_others_is_that_of_the_rewrite() {
+    let mut frames: Vec<_> = (0..200).map(frame).collect();
+    for (i, f) in frames.iter_mut().enumerate() {
+        f[30] = i as u8;
+    }
+    // Longer than the link takes, outer headers included: of these come fragments.
+    frames.push(frame(usize::from(MTU) - 40));
+    for encap in [VXLAN, Encap::GreTeb, Encap::Gre, Encap::Ip] {
+        // By two objects that say the same the way is by the rewrite.
+        let [at_once, by_rewrite] = [1, 2].map(|ways| {
+            let mut lab = lab(encap, false);
+            lab.cross_connect(1, T);
+            let ways: Vec<_> = (0..ways).map(|_| lab.adj4(2, host4(2), MTU)).collect();
+            lab.route4(&format!("{}/32", far4(2)), lab.balance(&ways));
+            let calls = |lab: &Lab| {
+                let node = lab.graph.node("ip4-rewrite").unwrap();
+                lab.harness.dispatcher.counters.nodes[usize::from(node)]
+                    .vectors
+                    .get()
+            };
+            let sent = feed(&mut lab, 1, &frames);
+            (sent, calls(&lab))
+        });
+        assert_eq!(at_once.0, by_rewrite.0, "{encap:?}");
+        assert_eq!(at_once.0.len(), 202);
+        // The long one, and its fragments.
+        assert_eq!((at_once.1, by_rewrite.1), (3, 203), "{encap:?}");
+    }
+}
