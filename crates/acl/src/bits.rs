@@ -25,15 +25,16 @@ impl Block {
     /// The lowest rule in it.
     #[inline(always)]
     pub fn first(self) -> Option<u32> {
-        let w = self.0;
-        if w[0] | w[1] | w[2] | w[3] == 0 {
-            return None;
+        // Word by word, each by its place: an index that is found out would put them into memory.
+        let [a, b, c, d] = self.0;
+        let lowest = |w: u64, at: u32| Some(at + w.trailing_zeros());
+        match () {
+            () if a != 0 => lowest(a, 0),
+            () if b != 0 => lowest(b, 64),
+            () if c != 0 => lowest(c, 128),
+            () if d != 0 => lowest(d, 192),
+            () => None,
         }
-        let mut at = 0;
-        while at < 3 && w[at] == 0 {
-            at += 1;
-        }
-        Some(at as u32 * 64 + w[at].trailing_zeros())
     }
 }
 
@@ -62,11 +63,27 @@ impl Rows {
         (0..rules).filter(|i| is(*i)).for_each(|i| set(&mut row, i));
         row
     }
+    /// The rows, where each is of one block.
+    #[inline(always)]
+    pub fn only(&self) -> Option<Only<'_>> {
+        (self.blocks == 1).then_some(Only(&self.all))
+    }
     /// Keeps a row; says where it begins.
     pub fn keep(&mut self, row: &[Block]) -> u32 {
         let at = self.all.len() as u32;
         self.all.extend_from_slice(row);
         at
+    }
+}
+
+/// Rows of one block each.
+pub struct Only<'r>(&'r [Block]);
+
+impl Only<'_> {
+    /// The row at a place, which a table gave; without one, of no rule.
+    #[inline(always)]
+    pub fn at(&self, at: u32) -> &Block {
+        self.0.get(at as usize).unwrap_or(&Block::NONE)
     }
 }
 

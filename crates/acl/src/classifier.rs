@@ -59,12 +59,15 @@ impl Classifier {
     /// Position of the first rule that an IPv4 packet matches.
     #[inline(always)]
     pub fn find4(&self, key: &Key4) -> Option<u32> {
-        self.ip4.find(&key.addrs, &key.l4)
+        // As a word, so that a key stays in registers.
+        let addrs = u64::from_le_bytes(key.addrs);
+        self.ip4.find(|at| (addrs >> (at % 8 * 8)) as u8, &key.l4)
     }
     /// Position of the first rule that an IPv6 packet matches.
     #[inline(always)]
     pub fn find6(&self, key: &Key6) -> Option<u32> {
-        self.ip6.find(&key.addrs, &key.l4)
+        let octet = |at: u8| key.addrs.get(usize::from(at)).copied().unwrap_or(0);
+        self.ip6.find(octet, &key.l4)
     }
     /// The same for either.
     pub fn find(&self, key: &Key) -> Option<u32> {
@@ -138,13 +141,33 @@ impl Half {
     }
 
     #[inline(always)]
-    fn find(&self, addrs: &[u8], l4: &L4) -> Option<u32> {
+    fn find(&self, octet: impl Fn(u8) -> u8, l4: &L4) -> Option<u32> {
+        if let Some(only) = self.rows.only() {
+            // What a few hundred rules need is gathered in a register.
+            let mut matching = Block::ALL;
+            self.each_field(octet, l4, |row| matching = matching.and(only.at(row)));
+            return self.rules.get(matching.first()? as usize).copied();
+        }
         let mut fields = [0u32; FIELDS];
         let mut n = 0;
-        let mut field = |row: u32| {
+        self.each_field(octet, l4, |row| {
             fields[n] = row;
             n += 1;
-        };
+        });
+        let fields = &fields[..n];
+        (0..self.rows.blocks).find_map(|block| {
+            let row = |at: u32| self.rows.all.get(at as usize + block);
+            let matching = fields.iter().fold(Block::ALL, |m, &at| {
+                row(at).map_or(Block::NONE, |r| m.and(r))
+            });
+            let first = matching.first()? as usize + block * 256;
+            self.rules.get(first).copied()
+        })
+    }
+
+    /// Says the row of each field that rules look at; `octet` reads the addresses.
+    #[inline(always)]
+    fn each_field(&self, octet: impl Fn(u8) -> u8, l4: &L4, mut field: impl FnMut(u32)) {
         field(self.proto.at(l4.proto));
         match l4.kind {
             UpperLayer::Ports => {
@@ -161,18 +184,8 @@ impl Half {
             UpperLayer::Plain => field(self.portless),
             UpperLayer::Later => field(self.later),
         }
-        for octet in &self.octets {
-            let value = addrs.get(usize::from(octet.at)).copied().unwrap_or(0);
-            field(octet.table.at(value));
+        for o in &self.octets {
+            field(o.table.at(octet(o.at)));
         }
-        let fields = &fields[..n];
-        (0..self.rows.blocks).find_map(|block| {
-            let row = |at: u32| self.rows.all.get(at as usize + block);
-            let matching = fields.iter().fold(Block::ALL, |m, &at| {
-                row(at).map_or(Block::NONE, |r| m.and(r))
-            });
-            let first = matching.first()? as usize + block * 256;
-            self.rules.get(first).copied()
-        })
     }
 }

@@ -232,10 +232,17 @@ impl<P: Place> Acl<P> {
             (r.packets, r.bytes) = (r.packets + 1, r.bytes + bytes);
             return r.permit;
         }
+        let found = key.and_then(|k| P::find(&entry.lists.classifier, &k));
+        if let Some(r) = run.as_mut()
+            && std::ptr::eq(r.entry, entry)
+            && r.found == found
+        {
+            (r.key, r.packets, r.bytes) = (key, r.packets + 1, r.bytes + bytes);
+            return r.permit;
+        }
         if let Some(r) = run {
             r.count(self.seat);
         }
-        let found = key.and_then(|k| P::find(&entry.lists.classifier, &k));
         let permit = entry.lists.permits(found);
         *run = Some(Run {
             entry,

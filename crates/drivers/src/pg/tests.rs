@@ -109,7 +109,10 @@ fn every_build_of_the_short_loop_writes_the_same() {
     for spec in [
         udp(64),
         udp(64).vary(Field::Ip4Source, values.clone()).unwrap(),
-        udp(50).vary(Field::EthSource, values).unwrap(),
+        udp(50).vary(Field::EthSource, values.clone()).unwrap(),
+        udp(65).vary(Field::Ip4Source, values.clone()).unwrap(),
+        udp(114).vary(Field::SourcePort, values).unwrap(),
+        udp(128),
     ] {
         let Source::Generate(t) = &spec.source else {
             unreachable!()
