@@ -229,6 +229,8 @@ fn packets_through(net: &Net, kind: &Kind, capture: PathBuf) {
         &format!("ip route add 10.0.9.0/24 via {name}"),
         &format!("ip route add 2001:db8:9::/48 via {name}"),
     ]);
+    // What the kernel sends on its own account would be counted too.
+    net.p.sysctl("net.ipv6.conf.default.router_solicitations=0");
     net.p.ip(&format!("link add tun9 type {}", kind.peer));
     net.p.ip(&format!("link set tun9 up mtu {mtu}"));
     net.p.ip("route add 10.0.1.0/24 dev tun9 src 10.0.9.1");
@@ -240,10 +242,48 @@ fn packets_through(net: &Net, kind: &Kind, capture: PathBuf) {
         net.talk(to);
         sizes(net, *family, to, mtu);
         hops(net, *family, to);
+        counted(net, &router, name, *family, to);
     }
     dump.end("-INT");
     net.p.ip("link del tun9");
     assert!(router.stop());
+}
+
+/// A tunnel counts the packets inside, without what is put around them, as the kernel at the other end does.
+fn counted(net: &Net, router: &Router, name: &str, family: u8, to: &str) {
+    let ours = || {
+        let shown = router.json("show interface");
+        let mut all = shown.as_array().unwrap().iter();
+        let i = all.find(|i| i["name"] == name).unwrap();
+        let of = |key: &str| i["counters"][key].as_u64().unwrap_or(0);
+        [
+            of("tx_packets"),
+            of("tx_bytes"),
+            of("rx_packets"),
+            of("rx_bytes"),
+        ]
+    };
+    let theirs = || {
+        let shown: serde_json::Value =
+            serde_json::from_str(&net.p.ip("-s -j link show tun9")).unwrap();
+        let of = |way: &str, key: &str| shown[0]["stats64"][way][key].as_u64().unwrap();
+        [
+            ("rx", "packets"),
+            ("rx", "bytes"),
+            ("tx", "packets"),
+            ("tx", "bytes"),
+        ]
+        .map(|(w, k)| of(w, k))
+    };
+    let since = |now: [u64; 4], before: [u64; 4]| [0, 1, 2, 3].map(|i| now[i] - before[i]);
+    let before = (ours(), theirs());
+    let out = net.h.run(&format!("ping -c 5 -i 0.05 -W 2 -s 1200 {to}"));
+    assert_answered(&out);
+    let bytes = 5 * (1200 + if family == 6 { 48 } else { 28 });
+    let want = [5, bytes, 5, bytes];
+    until(&format!("{name} counts what the kernel counts"), || {
+        since(ours(), before.0) == want && since(theirs(), before.1) == want
+    });
 }
 
 /// What does not fit the tunnel: the sender is told, or it is cut where it may be.

@@ -22,6 +22,15 @@ use crate::virtual_interface::{BondSpec, Membership, SubSpec, VirtualKind, Vtr};
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: u32 = 14;
+
+/// Counters of a tunnel for packets. What workers count of what it sends has an Ethernet header, which is never sent: it tells
+/// their loops, which know no kinds of interfaces, where the packet begins.
+pub fn without_ethernet(mut totals: IfTotals) -> IfTotals {
+    // Packets and bytes are not read in one instant.
+    let headers = totals.tx_packets.saturating_mul(u64::from(ETHERNET));
+    totals.tx_bytes = totals.tx_bytes.saturating_sub(headers);
+    totals
+}
 /// Largest IP packet of a new interface whose device carries more.
 pub const DEFAULT_MTU: u32 = 9000;
 /// Smallest MTU there can be (RFC 791).
@@ -184,6 +193,15 @@ impl Interface {
     /// The tunnel whose end it is.
     pub fn tunnel(&self) -> Option<&crate::tunnel::TunnelSpec> {
         self.virtual_kind()?.tunnel()
+    }
+    /// What was counted from `before` to `now`, as people and collectors are told it.
+    pub fn counted(&self, now: &IfTotals, before: &IfTotals) -> IfTotals {
+        let totals = now.since(before);
+        if self.is_point_to_point() {
+            without_ethernet(totals)
+        } else {
+            totals
+        }
     }
     /// Whether what is sent on it has one place to go, and no Ethernet address.
     pub fn is_point_to_point(&self) -> bool {

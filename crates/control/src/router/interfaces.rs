@@ -318,7 +318,7 @@ impl Router {
     pub fn interface_totals(&self, index: u32) -> IfTotals {
         let now = self.engine.interface_totals(index);
         match self.interfaces.get(index) {
-            Some(i) => now.since(&i.cleared),
+            Some(i) => i.counted(&now, &i.cleared),
             None => now,
         }
     }

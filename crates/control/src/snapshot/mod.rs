@@ -147,7 +147,7 @@ fn state_word(s: NeighborState) -> &'static str {
 
 fn interface(r: &Router, i: &RouterInterface) -> Interface {
     let info = i.device.as_ref().map(|d| d.info());
-    let totals = r.engine.interface_totals(i.index).since(&i.born);
+    let totals = i.counted(&r.engine.interface_totals(i.index), &i.born);
     Interface {
         name: i.name.clone(),
         index: i.index,

@@ -159,7 +159,7 @@ impl IfRows {
             column = i.index as usize + 1;
             for (worker, now) in totals(from, i.index).enumerate() {
                 let before = base.workers.get(worker).copied().unwrap_or_default();
-                self.put(to, worker + 1, i.index as usize, &now.since(&before));
+                self.put(to, worker + 1, i.index as usize, &i.counted(&now, &before));
             }
         }
     }

@@ -25,7 +25,7 @@ use parshall_sample::{Direction, DropSlot, HeaderProtocol};
 
 use crate::bgp::BgpShared;
 use crate::engine::interface_totals;
-use crate::interface::ETHERNET;
+use crate::interface::without_ethernet;
 use crate::resolve::{Memory, Resolver};
 
 pub use port::{AclNames, Aside, Port, port};
@@ -219,12 +219,12 @@ impl View {
     }
 
     fn totals(&self, port: &Port) -> IfTotals {
-        let mut t = interface_totals(self.counters.iter(), port.index).since(&port.born);
+        let totals = interface_totals(self.counters.iter(), port.index).since(&port.born);
         if port.bare {
-            // No such header is ever sent, nor in a sample.
-            t.tx_bytes = t.tx_bytes.wrapping_sub(u64::from(ETHERNET) * t.tx_packets);
+            without_ethernet(totals)
+        } else {
+            totals
         }
-        t
     }
 }
 
