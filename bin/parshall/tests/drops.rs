@@ -88,8 +88,22 @@ fn drops_are_shown_reported_and_captured_with_their_reasons() {
     // The samples of the last second leave within it.
     std::thread::sleep(Duration::from_millis(2500));
     drop(dump);
+    without_a_collector(&router, &a);
     assert!(router.stop());
     check_samples(&at("sflow.pcap"));
+}
+
+/// Monitored drops that there is nobody to report to are counted apart.
+fn without_a_collector(router: &Router, a: &Netns) {
+    router.ctl("sflow collector del 127.0.0.1 port 6343");
+    router.ctl("clear errors");
+    let (ok, out) = a.try_run("ping -n -c 2 -i 0.2 -W 1 203.0.113.9");
+    assert!(!ok, "{out}");
+    until("drops without a collector", || {
+        fates(&router.json("show drops"), "no_route") == [2, 0, 0, 2]
+    });
+    let text = router.ctl("show drops");
+    assert!(text.contains("there was no collector"), "{text}");
 }
 
 /// Packets that are dropped, each for another reason.
@@ -114,15 +128,24 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until all reasons have been seen by the agent.
+/// Waits until all reasons have been seen by the agent, and it is known what became of each drop.
 fn await_drops(router: &Router) -> Value {
     let mut shown = Value::Null;
     until("drops of all reasons", || {
         shown = router.json("show drops");
         let seen = |reason: &str| row(&shown, reason).is_some_and(|d| !d["last"].is_null());
-        EXPECTED.iter().all(|e| seen(e.0))
+        EXPECTED.iter().all(|e| {
+            seen(e.0) && fates(&shown, e.0)[1..].iter().sum::<u64>() == fates(&shown, e.0)[0]
+        })
     });
     shown
+}
+
+/// Drops of a reason: all, reported, suppressed, unexported.
+fn fates(shown: &Value, reason: &str) -> [u64; 4] {
+    let row = row(shown, reason);
+    ["count", "reported", "suppressed", "unexported"]
+        .map(|k| row.map_or(0, |d| d[k].as_u64().unwrap_or_else(|| panic!("{k}: {d}"))))
 }
 
 fn row<'v>(shown: &'v Value, reason: &str) -> Option<&'v Value> {
@@ -137,6 +160,8 @@ fn check_shown(shown: &Value, reason: &str, code: u64, node: &str) {
         (&d["sflow_code"], &d["nodes"][0]["node"]),
         (&code.into(), &node.into())
     );
+    let [count, reported, _, unexported] = fates(shown, reason);
+    assert_eq!((reported, unexported), (count, 0), "{d}");
     assert_eq!(d["last"]["rx"], "host-left", "{d}");
     let header = d["last"]["header"].as_str().unwrap();
     assert!(header.contains("IPv4 10.0.1.2"), "{d}");

@@ -1,5 +1,6 @@
 //! Sub-interfaces, tunnels, bonds and routed interfaces of bridges as sFlow sources of their own: what a running router
 //! tells of each is well formed for tshark, breaks no rule for `sflow lint`, and agrees with the counters for `sflow verify`.
+//! Their ifIndexes go with their names, whatever is made and deleted around them.
 
 mod support;
 
@@ -324,4 +325,208 @@ fn assert_records(path: &str) {
 /// A number, however the decoder writes it.
 fn number(v: &Value) -> Option<u64> {
     v.as_u64().or_else(|| v.as_str()?.parse().ok())
+}
+
+/// What makes interfaces of each kind, but for those whose name says their place: in any order the numbers are the same.
+const MADE: [(&str, &str); 8] = [
+    ("pg0.10", "create sub-interfaces pg0 10"),
+    ("pg0.20", "create sub-interfaces pg0 20"),
+    (
+        "gre0",
+        "create gre tunnel src 10.0.0.1 dst 10.0.0.2 instance 0",
+    ),
+    (
+        "gre1",
+        "create gre tunnel src 10.0.0.1 dst 10.0.0.3 instance 1",
+    ),
+    (
+        "vxlan_tunnel7",
+        "create vxlan tunnel src 10.0.0.1 dst 10.0.0.2 vni 7 instance 7",
+    ),
+    ("BondEthernet3", "create bond id 3 mode round-robin"),
+    ("loop2", "create loopback interface instance 2"),
+    ("tap5", "create tap id 5 host-if-name behind"),
+];
+
+/// What deletes one of them again.
+fn unmade(name: &str) -> String {
+    let made = MADE.iter().find(|m| m.0 == name).unwrap().1;
+    match name {
+        "pg0.10" | "pg0.20" => format!("delete sub-interface {name}"),
+        "vxlan_tunnel7" => format!("{made} del"),
+        "BondEthernet3" => format!("delete bond {name}"),
+        _ => format!("delete gre tunnel {name}"),
+    }
+}
+
+/// A router whose numbers are kept in `file`, which makes the interfaces of these names in this order.
+fn numbered(ns: &Netns, file: &Path, kind: &str, names: &[&str]) -> Router {
+    let ports = ["pg0", "pg1"].map(|i| format!("  - create packet-generator interface {i}\n"));
+    let made = names.iter().map(|n| {
+        let (_, line) = MADE.iter().find(|m| m.0 == *n).unwrap();
+        format!("  - {line}\n")
+    });
+    let commands: String = ports.into_iter().chain(made).collect();
+    let config = format!(
+        "cli: {{socket: SOCKET}}\nsflow: {{ifindex-file: {}, ifindex: {kind}, agent-address: 192.0.2.9, polling-interval: 1, \
+         host-interval: 0, direction: both, sampling-rate: 2, collectors: ['127.0.0.1:6343']}}\ncommands:\n{commands}",
+        file.display()
+    );
+    Router::start_with(ns, &config)
+}
+
+/// ifIndexes by name.
+fn numbers(router: &Router) -> BTreeMap<String, u64> {
+    let shown = router.json("show sflow interfaces");
+    let rows = shown["interfaces"].as_array().unwrap().iter();
+    rows.map(|r| {
+        let name = r["interface"].as_str().unwrap().to_owned();
+        (name, r["ifindex"].as_u64().unwrap())
+    })
+    .collect()
+}
+
+/// What those of them that are there in `now` were.
+fn assert_kept(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>, there: usize) {
+    assert_eq!(now.len(), there, "{now:?}");
+    for (name, number) in now {
+        assert_eq!(Some(number), before.get(name), "{name}: {before:?} {now:?}");
+    }
+}
+
+#[test]
+fn numbers_go_with_names_whatever_is_made_and_deleted_around_them() {
+    let ns = Netns::new("r");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("numbers");
+    let all = MADE.map(|m| m.0);
+    let router = numbered(&ns, &file, "parshall", &all);
+    let first = numbers(&router);
+    assert_eq!(first.len(), 10, "{first:?}");
+    assert!(first.values().all(|n| *n < 100), "{first:?}");
+    // Made again in another order, beside those that stayed.
+    let again = ["gre0", "pg0.20", "BondEthernet3", "vxlan_tunnel7"];
+    for name in again {
+        router.ctl(&unmade(name));
+    }
+    assert_kept(&first, &numbers(&router), 6);
+    for name in again.iter().rev() {
+        router.ctl(MADE.iter().find(|m| m.0 == *name).unwrap().1);
+    }
+    assert_kept(&first, &numbers(&router), 10);
+    assert!(router.stop());
+    // After a restart that knows only some, in another order; the others come back later.
+    let some = ["loop2", "gre1", "vxlan_tunnel7", "pg0.10"];
+    let router = numbered(&ns, &file, "parshall", &some);
+    assert_kept(&first, &numbers(&router), 6);
+    for name in ["tap5", "BondEthernet3", "pg0.20", "gre0"] {
+        router.ctl(MADE.iter().find(|m| m.0 == name).unwrap().1);
+    }
+    assert_kept(&first, &numbers(&router), 10);
+    assert!(router.stop());
+    // Linux's own: the tap's, and for the others their own behind the offset.
+    let mut linux: BTreeMap<String, u64> = first.clone();
+    linux.values_mut().for_each(|n| *n += OFFSET);
+    let router = numbered(&ns, &file, "linux", &all);
+    until("the tap's number is known", || {
+        let line = ns.run("cat /sys/class/net/behind/ifindex");
+        linux.insert("tap5".to_owned(), line.trim().parse().unwrap());
+        numbers(&router) == linux
+    });
+    for name in again {
+        router.ctl(&unmade(name));
+    }
+    assert_kept(&linux, &numbers(&router), 6);
+    for name in again.iter().rev() {
+        router.ctl(MADE.iter().find(|m| m.0 == *name).unwrap().1);
+    }
+    assert_kept(&linux, &numbers(&router), 10);
+    assert!(router.stop());
+}
+
+/// What is added to numbers without a Linux interface.
+const OFFSET: u64 = 1_000_000_000;
+
+#[test]
+fn no_datagram_has_numbers_of_two_kinds() {
+    let ns = Netns::new("r");
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("numbers"), dir.path().join("decoded"));
+    let collector = format!("{} sflow decode -j -p 6343", parshall().display());
+    let collector = ns.spawn_to(&collector, &out, &dir.path().join("log"));
+    ns.await_port(6343);
+    let router = numbered(&ns, &file, "parshall", &["pg0.10", "gre1"]);
+    let setup = SETUP.lines().filter(|l| {
+        let of = |words: &[&str]| words.iter().any(|w| l.contains(w));
+        of(&["set interface ip", "set interface state", "ip neighbor"]) && of(&["pg0", "pg1"])
+    });
+    for line in setup {
+        router.ctl(line);
+    }
+    for line in [
+        "set interface ip address gre1 192.168.0.1/30",
+        "set interface state gre1 up",
+        "ip neighbor pg0 10.0.0.3 02:00:00:00:00:01 static",
+        "ip route add 20.0.0.0/8 via 10.1.0.2",
+        "ip route add 30.0.0.0/8 via gre1",
+        "sflow enable pg0",
+        "sflow enable pg1",
+        "sflow enable pg0.10",
+        "sflow enable gre1",
+    ] {
+        router.ctl(line);
+    }
+    for line in streams(dir.path()).iter().take(2) {
+        router.ctl(&line.replace(&format!("limit {PACKETS}"), "limit 1000000"));
+    }
+    router.ctl("packet-generator enable-stream");
+    let sent = || {
+        router.json("show sflow")["agent"]["datagrams"]
+            .as_u64()
+            .unwrap()
+    };
+    for kind in ["linux", "parshall"].iter().cycle().take(8) {
+        let before = sent();
+        until("datagrams with these numbers", || sent() > before + 20);
+        router.ctl(&format!("sflow ifindex {kind}"));
+        // The generation of interfaces changes too.
+        router.ctl("create loopback interface instance 9");
+        router.ctl("delete loopback interface loop9");
+    }
+    assert!(router.stop());
+    ns.await_read(6343);
+    collector.end("-INT");
+    let known: Vec<u64> = (1..=4).collect();
+    let (mut ours, mut theirs) = (0, 0);
+    for line in std::fs::read_to_string(out).unwrap().lines() {
+        let d: Value = serde_json::from_str(line).unwrap();
+        let ends = ends(&d);
+        let is_ours = ends.iter().all(|n| known.contains(n));
+        let is_theirs = ends
+            .iter()
+            .all(|n| n.checked_sub(OFFSET).is_some_and(|n| known.contains(&n)));
+        assert!(is_ours || is_theirs, "a mix: {line}");
+        ours += u32::from(is_ours && !ends.is_empty());
+        theirs += u32::from(is_theirs && !ends.is_empty());
+    }
+    assert!(ours > 80 && theirs > 80, "{ours} {theirs}");
+}
+
+/// All numbers of interfaces in a datagram; internal and unknown are of no kind.
+fn ends(datagram: &Value) -> Vec<u64> {
+    let samples = datagram["samples"].as_array().unwrap();
+    let of_sample = |s: &Value| {
+        let source = s["sourceId"].as_str().unwrap().split_once(':').unwrap();
+        let elements = s["elements"].as_array().unwrap().iter();
+        let mut all: Vec<u64> = elements.filter_map(|e| number(&e["ifIndex"])).collect();
+        all.push(source.1.parse().unwrap());
+        all.extend(
+            ["inputPort", "outputPort"]
+                .iter()
+                .filter_map(|k| number(&s[*k])),
+        );
+        all
+    };
+    let all = samples.iter().flat_map(of_sample);
+    all.filter(|n| *n != 0 && *n != 0x3FFF_FFFF).collect()
 }
