@@ -7,8 +7,8 @@
 # a checkout that is there already is used. PARSHALL=BINARY is what is tested (default: the release binary).
 set -euo pipefail
 
-known=(test_sflow test_sflow_egress test_l2xc test_l2xc_multi_instance test_l2bd test_l2bd_multi_instance test_l2bd_learnlimit
-  test_vtr test_ip_ecmp test_interface_crud test_pg_capture)
+known=(test_sflow test_sflow_egress test_l2xc test_l2xc_multi_instance test_l2bd test_l2bd_multi_instance test_l2bd_learnlimit test_l2bd_learnlimit_bdenabled
+  test_ip6_vrf_multi_instance test_vtr test_ip_ecmp test_interface_crud test_pg_capture)
 version=b575ec2c56d7da5da54ab34ccdd3c019ac8cb642 # of the 26.10 line: what the known ones were seen to pass with
 here="$(cd "$(dirname "$0")/.." && pwd)"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/parshall-tests"

@@ -35,10 +35,16 @@ impl Hits {
 
     /// Packets and bytes that rule `rule` decided, over all workers.
     pub fn get(&self, rule: usize) -> (u64, u64) {
-        let lines = self.workers.iter().filter_map(|w| w.get(rule / 4));
-        lines.fold((0, 0), |(packets, bytes), line| {
+        let each = (0..self.workers.len()).map(|w| self.of_worker(w, rule));
+        each.fold((0, 0), |(packets, bytes), (p, b)| (packets + p, bytes + b))
+    }
+
+    /// Packets and bytes that it decided in one worker.
+    pub fn of_worker(&self, worker: usize, rule: usize) -> (u64, u64) {
+        let line = self.workers.get(worker).and_then(|w| w.get(rule / 4));
+        line.map_or((0, 0), |line| {
             let (p, b) = &line.0[rule % 4];
-            (packets + p.get(), bytes + b.get())
+            (p.get(), b.get())
         })
     }
 }

@@ -193,6 +193,8 @@ pub struct Bridges {
     forgotten: u64,
     /// When lines of the table were last swept, ns.
     swept: u64,
+    /// Stations that a domain made by the API learns at most, unless it is told otherwise.
+    pub(crate) default_learn_limit: Option<u32>,
 }
 
 impl Bridges {
@@ -209,6 +211,7 @@ impl Bridges {
             news: VecDeque::new(),
             forgotten: 0,
             swept: 0,
+            default_learn_limit: None,
         }
     }
 

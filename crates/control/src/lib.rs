@@ -53,14 +53,14 @@ pub use engine::{Engine, EngineConfig};
 pub use error::{Error, Result};
 pub use interface::{Interface, Interfaces};
 pub use neighbor::{Action, Neighbor, NeighborConfig, NeighborKey, NeighborState, NeighborTable};
-pub use parshall_acl::{Action as AclAction, Rule as AclRule};
+pub use parshall_acl::{Action as AclAction, MacipRule, Rule as AclRule};
 pub use parshall_nodes::TableLimits;
 pub use parshall_sample::MAX_RATE;
 pub use path::{Path, Via};
 pub use prefix::{Family, IpNet};
 pub use router::{
     Acl, CapturePlan, ConfigAction, ConfigLanguage, ConfigPlan, Flush, InterfaceAcls, L2FibEntry,
-    Router, Sampling, SflowDefaults, ThreadFacts, header_range,
+    MacipAcl, Router, Sampling, SflowDefaults, ThreadFacts, header_range,
 };
 pub use sampling::{Adaptive, RateSource, SampleDirection, SflowPort};
 pub use statistics::SIZE_RANGE as STATISTICS_SIZE_RANGE;

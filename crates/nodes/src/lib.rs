@@ -39,6 +39,7 @@ mod l2_nd;
 mod lanes;
 mod link;
 mod local_reassembly;
+mod macip;
 mod mpls_disposition;
 mod mpls_imposition;
 mod mpls_input;
@@ -208,6 +209,9 @@ const NODES: &[(NodeSpec, Make)] = &[
     (ethernet_input::SPEC, |b| {
         wide(ethernet_input::EthernetInput::new(b.shared.clone()))
     }),
+    (macip::IN_L2, |b| {
+        Box::new(macip::MacipIn::<macip::L2In>::new(b.shared.clone()))
+    }),
     (acl::IN_L2, |b| {
         wide(acl::Acl::<acl::L2In>::new(b.shared.clone(), b.seat))
     }),
@@ -238,6 +242,12 @@ const NODES: &[(NodeSpec, Make)] = &[
     }),
     (ip6_input::SPEC, |b| {
         wide(ip6_input::Ip6Input::new(b.shared.clone()))
+    }),
+    (macip::IN_IP4, |b| {
+        Box::new(macip::MacipIn::<macip::Ip4In>::new(b.shared.clone()))
+    }),
+    (macip::IN_IP6, |b| {
+        Box::new(macip::MacipIn::<macip::Ip6In>::new(b.shared.clone()))
     }),
     (acl::IN_IP4, |b| {
         wide(acl::Acl::<acl::Ip4In>::new(b.shared.clone(), b.seat))

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parshall_acl::AclTables;
+use parshall_acl::{AclTables, MacipTables};
 use parshall_buffer::IF_NONE;
 use parshall_fib::{
     Adjacencies, Disposition, Dispositions, Dpo, DpoKind, FibError, Impositions, Ip4Tables,
@@ -228,6 +228,8 @@ pub struct Shared {
     pub dispositions: Dispositions,
     /// Access lists of interfaces.
     pub acls: Published<AclTables>,
+    /// MAC-IP lists of interfaces.
+    pub macips: Published<MacipTables>,
     /// Tunnels.
     pub tunnels: Published<Tunnels>,
     /// Workers whose nodes were made.
@@ -266,6 +268,7 @@ impl Shared {
             impositions: Impositions::with_limit(&domain, limits.impositions),
             dispositions,
             acls: Published::new(AclTables::default()),
+            macips: Published::new(MacipTables::default()),
             tunnels: Published::new(Tunnels::default()),
             seats: AtomicUsize::new(0),
             bridges: Published::new(BridgeTable::default()),

@@ -257,6 +257,11 @@ impl Change<'_> {
         Ok(entries)
     }
 
+    /// Entries in the directory.
+    pub fn entries(&self) -> usize {
+        self.0.entries()
+    }
+
     /// Sets a number that was just added.
     pub fn set(&mut self, scalar: Scalar, value: u64) {
         self.0.set(scalar, value);

@@ -22,7 +22,7 @@ ARGUMENTS = {
     "tap_create_v3": {"id": 8},
 }
 # Nothing of the kind is ever there.
-EMPTY = {"macip_acl_dump", "ip_mtable_dump", "lcp_itf_pair_get", "lcp_itf_pair_get_v2", "proxy_arp_dump", "proxy_arp_intfc_dump"}
+EMPTY = {"ip_mtable_dump", "lcp_itf_pair_get", "lcp_itf_pair_get_v2", "proxy_arp_dump", "proxy_arp_intfc_dump"}
 
 SETUP = """
 set interface state pg0 up
@@ -60,6 +60,10 @@ acl = api.acl_add_replace(acl_index=0xFFFFFFFF, tag="all", count=1, r=[{
     "srcport_or_icmptype_last": 65535, "dstport_or_icmpcode_last": 65535}])
 assert acl.retval == 0, acl
 assert api.acl_interface_set_acl_list(sw_if_index=1, count=1, n_input=1, acls=[acl.acl_index]).retval == 0
+macip = api.macip_acl_add_replace(acl_index=0xFFFFFFFF, tag="own", count=1, r=[{
+    "is_permit": 1, "src_mac": "02:00:00:00:00:02", "src_mac_mask": "ff:ff:ff:ff:ff:ff", "src_prefix": "10.0.0.0/24"}])
+assert macip.retval == 0, macip
+assert api.macip_acl_interface_add_del(sw_if_index=1, acl_index=macip.acl_index).retval == 0
 
 
 def answered(name, service):

@@ -88,7 +88,6 @@ pub(super) fn register(t: &mut Registry) {
             });
         }
     });
-    t.dump(|_, _: &MacipAclDump, _| {});
     // Matches are always counted.
     t.ack(|_, _: &AclStatsIntfCountersEnable| Ok(()));
 }

@@ -61,38 +61,9 @@ fn register_ports(t: &mut Registry) {
 
 /// Bridge domains.
 fn register_domains(t: &mut Registry) {
-    t.ack(|r, m: &BridgeDomainAddDel| {
-        let config = BridgeConfig {
-            learn: m.learn,
-            forward: m.forward,
-            flood: m.flood,
-            uu_flood: m.uu_flood,
-            arp_term: m.arp_term,
-            arp_ufwd: m.arp_ufwd,
-            mac_age: m.mac_age,
-            tag: m.bd_tag.clone(),
-            ..BridgeConfig::default()
-        };
-        set_bridge(r, m.bd_id, m.is_add, config)
-    });
+    t.ack(|r, m: &BridgeDomainAddDel| add_del(r, &newer(m)).map(drop));
     t.answer(|r, m: &BridgeDomainAddDelV2| {
-        let config = BridgeConfig {
-            learn: m.learn,
-            forward: m.forward,
-            flood: m.flood,
-            uu_flood: m.uu_flood,
-            arp_term: m.arp_term,
-            arp_ufwd: m.arp_ufwd,
-            mac_age: m.mac_age,
-            tag: m.bd_tag.clone(),
-            ..BridgeConfig::default()
-        };
-        let bd_id = if m.bd_id == NONE && m.is_add {
-            free_bridge(r)?
-        } else {
-            m.bd_id
-        };
-        set_bridge(r, bd_id, m.is_add, config)?;
+        let bd_id = add_del(r, m)?;
         Ok(BridgeDomainAddDelV2Reply { retval: 0, bd_id })
     });
     t.ack(|r, m: &BridgeDomainSetMacAge| {
@@ -101,10 +72,12 @@ fn register_domains(t: &mut Registry) {
     });
     t.ack(|r, m: &BridgeDomainSetLearnLimit| {
         changeable(m.bd_id)?;
-        r.bridge_domain(m.bd_id)?;
-        Err(Refusal::unimplemented(
-            "a limit of what a bridge domain learns",
-        ))
+        let limit = Some(m.learn_limit);
+        Ok(r.set_bridge_config(m.bd_id, |c| c.learn_limit = limit)?)
+    });
+    t.ack(|r, m: &BridgeDomainSetDefaultLearnLimit| {
+        r.set_default_learn_limit(Some(m.learn_limit));
+        Ok(())
     });
     t.answer(|r, m: &BridgeFlags| {
         changeable(m.bd_id)?;
@@ -169,18 +142,19 @@ fn register_stations(t: &mut Registry) {
     });
 }
 
-/// Who has which IPv4 address in a bridge domain.
+/// Who has which address in a bridge domain.
 fn register_addresses(t: &mut Registry) {
     t.ack(|r, m: &BdIpMacAddDel| {
         let e = &m.entry;
         changeable(e.bd_id)?;
-        let arp = &r.bridge_domain(e.bd_id)?.arp;
-        let ip = match e.ip.ip() {
-            Some(IpAddr::V4(ip)) => ip,
-            Some(_) => return Err(Refusal::unimplemented("ND in a bridge domain")),
-            None => return Err(Refusal::new(retval::FAMILY, "an address of no family")),
+        let domain = r.bridge_domain(e.bd_id)?;
+        let ip = e.ip.ip();
+        let ip = ip.ok_or_else(|| Refusal::new(retval::FAMILY, "an address of no family"))?;
+        let owner = match ip {
+            IpAddr::V4(ip) => domain.arp.get(&ip),
+            IpAddr::V6(ip) => domain.nd.get(&ip),
         };
-        if !m.is_add && arp.get(&ip) != Some(&e.mac) {
+        if !m.is_add && owner != Some(&e.mac) {
             let why = format!(
                 "bridge domain {} does not know {ip} by that address",
                 e.bd_id
@@ -188,30 +162,41 @@ fn register_addresses(t: &mut Registry) {
             // VPP has no other number for it.
             return Err(Refusal::new(retval::UNSPECIFIED, why));
         }
-        Ok(r.set_bridge_arp(e.bd_id, ip, m.is_add.then_some(e.mac))?)
+        set_owner(r, e.bd_id, ip, m.is_add.then_some(e.mac))
     });
     t.ack(|r, m: &BdIpMacFlush| {
         changeable(m.bd_id)?;
-        let all: Vec<_> = r.bridge_domain(m.bd_id)?.arp.keys().copied().collect();
-        for ip in all {
-            r.set_bridge_arp(m.bd_id, ip, None)?;
+        let all: Vec<_> = owners(r.bridge_domain(m.bd_id)?).collect();
+        for (ip, _) in all {
+            set_owner(r, m.bd_id, ip, None)?;
         }
         Ok(())
     });
     t.dump(|r, m: &BdIpMacDump, out| {
         let wanted = |(id, _): &(u32, &Domain)| m.bd_id == NONE || m.bd_id == *id;
         for (bd_id, domain) in r.bridge_domains().filter(wanted) {
-            for (ip, mac) in &domain.arp {
-                let ip = IpAddr::from(*ip).into();
-                let entry = BdIpMac {
-                    bd_id,
-                    ip,
-                    mac: *mac,
-                };
-                out.send(&BdIpMacDetails { entry });
+            for (ip, mac) in owners(domain) {
+                let ip = ip.into();
+                out.send(&BdIpMacDetails {
+                    entry: BdIpMac { bd_id, ip, mac },
+                });
             }
         }
     });
+}
+
+/// Owners of addresses that a bridge domain knows, of both families.
+fn owners(d: &Domain) -> impl Iterator<Item = (IpAddr, [u8; 6])> {
+    let four = d.arp.iter().map(|(ip, mac)| (IpAddr::from(*ip), *mac));
+    four.chain(d.nd.iter().map(|(ip, mac)| (IpAddr::from(*ip), *mac)))
+}
+
+fn set_owner(r: &mut Router, bd_id: u32, ip: IpAddr, mac: Option<[u8; 6]>) -> Done<()> {
+    match ip {
+        IpAddr::V4(ip) => r.set_bridge_arp(bd_id, ip, mac)?,
+        IpAddr::V6(ip) => r.set_bridge_nd(bd_id, ip, mac)?,
+    }
+    Ok(())
 }
 
 /// Refuses what is none of the domains that can be changed.
@@ -293,18 +278,51 @@ fn numbered(id: u32) -> Done<()> {
     Ok(())
 }
 
-fn set_bridge(r: &mut Router, id: u32, add: bool, config: BridgeConfig) -> Done<()> {
-    if !add {
-        changeable(id)?;
+fn newer(m: &BridgeDomainAddDel) -> BridgeDomainAddDelV2 {
+    BridgeDomainAddDelV2 {
+        bd_id: m.bd_id,
+        flood: m.flood,
+        uu_flood: m.uu_flood,
+        forward: m.forward,
+        learn: m.learn,
+        arp_term: m.arp_term,
+        arp_ufwd: m.arp_ufwd,
+        mac_age: m.mac_age,
+        bd_tag: m.bd_tag.clone(),
+        is_add: m.is_add,
+    }
+}
+
+/// Makes or deletes a bridge domain, and says which.
+fn add_del(r: &mut Router, m: &BridgeDomainAddDelV2) -> Done<u32> {
+    if !m.is_add {
+        changeable(m.bd_id)?;
         let refuse = if_in_use(retval::BRIDGE_IN_USE);
-        return r.delete_bridge_domain(id).map_err(refuse);
+        r.delete_bridge_domain(m.bd_id).map_err(refuse)?;
+        return Ok(m.bd_id);
     }
-    numbered(id)?;
-    if !config.tag.is_empty() {
-        plain_text(&config.tag)?;
+    let bd_id = match m.bd_id {
+        NONE => free_bridge(r)?,
+        id => id,
+    };
+    numbered(bd_id)?;
+    if !m.bd_tag.is_empty() {
+        plain_text(&m.bd_tag)?;
     }
-    r.create_bridge_domain(id, config)
-        .map_err(if_exists(retval::BRIDGE_EXISTS))
+    let config = BridgeConfig {
+        learn: m.learn,
+        forward: m.forward,
+        flood: m.flood,
+        uu_flood: m.uu_flood,
+        arp_term: m.arp_term,
+        arp_ufwd: m.arp_ufwd,
+        mac_age: m.mac_age,
+        learn_limit: r.default_learn_limit(),
+        tag: m.bd_tag.clone(),
+    };
+    r.create_bridge_domain(bd_id, config)
+        .map_err(if_exists(retval::BRIDGE_EXISTS))?;
+    Ok(bd_id)
 }
 
 /// A number that no bridge domain has.

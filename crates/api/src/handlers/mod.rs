@@ -7,6 +7,7 @@ mod address;
 mod bond;
 pub(crate) mod interface;
 mod l2;
+mod macip;
 mod mpls;
 mod neighbor;
 mod route;
@@ -37,6 +38,7 @@ pub(crate) fn all() -> Registry {
         tap::register,
         tunnel::register,
         acl::register,
+        macip::register,
         sflow::register,
         system::register,
     ] {

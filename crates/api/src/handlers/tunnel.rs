@@ -46,6 +46,17 @@ pub(super) fn register(t: &mut Registry) {
             sw_if_index,
         })
     });
+    t.answer(|r, m: &GreTunnelAddDelV2| {
+        if m.tunnel.key != 0 {
+            return Err(Refusal::unimplemented("a GRE tunnel with a key"));
+        }
+        let t = without_key(&m.tunnel);
+        let sw_if_index = change(r, m.is_add, t.instance, gre(&t)?)?;
+        Ok(GreTunnelAddDelV2Reply {
+            retval: 0,
+            sw_if_index,
+        })
+    });
     t.answer(|r, m: &IpipAddTunnel| {
         let sw_if_index = change(r, true, m.tunnel.instance, ipip(&m.tunnel)?)?;
         Ok(IpipAddTunnelReply {
@@ -68,7 +79,19 @@ pub(super) fn register(t: &mut Registry) {
         each(r, m.sw_if_index, |i, t| vxlan_v2_details(i, t, out));
     });
     t.dump(|r, m: &GreTunnelDump, out| {
-        each(r, m.sw_if_index, |i, t| gre_details(i, t, out));
+        each(r, m.sw_if_index, |i, t| {
+            if let Some(tunnel) = gre_of(i, t) {
+                out.send(&GreTunnelDetails { tunnel });
+            }
+        });
+    });
+    t.dump(|r, m: &GreTunnelV2Dump, out| {
+        each(r, m.sw_if_index, |i, t| {
+            if let Some(tunnel) = gre_of(i, t) {
+                let tunnel = with_key(tunnel);
+                out.send(&GreTunnelV2Details { tunnel });
+            }
+        });
     });
     t.dump(|r, m: &IpipTunnelDump, out| {
         each(r, m.sw_if_index, |i, t| ipip_details(i, t, out));
@@ -226,23 +249,51 @@ fn vxlan_v2_details(i: &Interface, t: &TunnelSpec, out: &mut Answers) {
     }
 }
 
-fn gre_details(i: &Interface, t: &TunnelSpec, out: &mut Answers) {
+/// A tunnel as GRE's messages tell it, if it is one of GRE.
+fn gre_of(i: &Interface, t: &TunnelSpec) -> Option<GreTunnel> {
     let type_ = match t.kind {
         TunnelKind::Gre => GreTunnelType::GRE_API_TUNNEL_TYPE_L3,
         TunnelKind::GreTeb => GreTunnelType::GRE_API_TUNNEL_TYPE_TEB,
-        TunnelKind::Vxlan { .. } | TunnelKind::Ipip => return,
+        TunnelKind::Vxlan { .. } | TunnelKind::Ipip => return None,
     };
-    out.send(&GreTunnelDetails {
-        tunnel: GreTunnel {
-            type_,
-            instance: i.instance,
-            outer_table_id: t.table,
-            sw_if_index: i.index,
-            src: t.src.into(),
-            dst: t.dst.into(),
-            ..GreTunnel::default()
-        },
-    });
+    Some(GreTunnel {
+        type_,
+        instance: i.instance,
+        outer_table_id: t.table,
+        sw_if_index: i.index,
+        src: t.src.into(),
+        dst: t.dst.into(),
+        ..GreTunnel::default()
+    })
+}
+
+fn without_key(t: &GreTunnelV2) -> GreTunnel {
+    GreTunnel {
+        type_: t.type_,
+        mode: t.mode,
+        flags: t.flags,
+        session_id: t.session_id,
+        instance: t.instance,
+        outer_table_id: t.outer_table_id,
+        sw_if_index: t.sw_if_index,
+        src: t.src.clone(),
+        dst: t.dst.clone(),
+    }
+}
+
+fn with_key(t: GreTunnel) -> GreTunnelV2 {
+    GreTunnelV2 {
+        type_: t.type_,
+        mode: t.mode,
+        flags: t.flags,
+        session_id: t.session_id,
+        instance: t.instance,
+        outer_table_id: t.outer_table_id,
+        sw_if_index: t.sw_if_index,
+        src: t.src,
+        dst: t.dst,
+        key: 0,
+    }
 }
 
 fn ipip_details(i: &Interface, t: &TunnelSpec, out: &mut Answers) {

@@ -17,6 +17,7 @@ use parshall_vpp_wire::{
 
 use super::Shared;
 use super::events::Mailbox;
+use super::neighbors::{Watched, want};
 use crate::registry::{Answers, Cursor, Refusal};
 use crate::retval;
 
@@ -265,17 +266,8 @@ impl<'s> Session<'s> {
             refusal.retval,
             refusal.why
         ));
-        if info.name == AclAddReplace::info().name {
-            // The one reply that has its return value last.
-            let reply = AclAddReplaceReply {
-                acl_index: u32::MAX,
-                retval: refusal.retval,
-            };
-            let lead = Lead {
-                client_index: 0,
-                context,
-            };
-            return self.write(&frame(&reply.encode(lead)));
+        if let Some(reply) = retval_last(info.name, refusal.retval, context) {
+            return self.write(&frame(&reply));
         }
         let reply = error_reply(info, context, refusal.retval);
         reply.map_or(Ok(()), |reply| self.write(&frame(&reply)))
@@ -327,6 +319,18 @@ impl<'s> Session<'s> {
                 self.mailbox.want_interfaces(m.enable_disable != 0, m.pid);
                 Own::Send(WantInterfaceEventsReply { retval: 0 }.encode(lead))
             }
+            WantIpNeighborEvents::ID => {
+                let (lead, m) = WantIpNeighborEvents::decode(bytes)?;
+                let retval =
+                    self.want_neighbors(m.enable, watched(false, m.pid, &m.ip, m.sw_if_index));
+                Own::Send(WantIpNeighborEventsReply { retval }.encode(lead))
+            }
+            WantIpNeighborEventsV2::ID => {
+                let (lead, m) = WantIpNeighborEventsV2::decode(bytes)?;
+                let retval =
+                    self.want_neighbors(m.enable, watched(true, m.pid, &m.ip, m.sw_if_index));
+                Own::Send(WantIpNeighborEventsV2Reply { retval }.encode(lead))
+            }
             WantL2MacsEvents::ID => {
                 let (lead, m) = WantL2MacsEvents::decode(bytes)?;
                 // How much is learned has no limit of its own: only what cannot be one is refused.
@@ -353,6 +357,11 @@ impl<'s> Session<'s> {
             }
             _ => Own::Unknown,
         })
+    }
+
+    /// Neighbours are told of, or not any more.
+    fn want_neighbors(&self, on: bool, wanted: Watched) -> i32 {
+        want(self.shared, self.mailbox, on, wanted)
     }
 
     /// Stations are told of, ten times `tens` of them in a message at most, or not any more.
@@ -403,6 +412,34 @@ enum Own {
     Close(Vec<u8>),
     /// It is none of these.
     Unknown,
+}
+
+/// The refusal of the few messages whose reply has its return value last.
+fn retval_last(name: &str, retval: i32, context: u32) -> Option<Vec<u8>> {
+    let lead = Lead {
+        client_index: 0,
+        context,
+    };
+    let acl_index = u32::MAX;
+    let is = |info: &parshall_vpp_wire::MessageInfo| info.name == name;
+    if is(AclAddReplace::info()) {
+        return Some(AclAddReplaceReply { acl_index, retval }.encode(lead));
+    }
+    if is(MacipAclAddReplace::info()) {
+        return Some(MacipAclAddReplaceReply { acl_index, retval }.encode(lead));
+    }
+    is(MacipAclAdd::info()).then(|| MacipAclAddReply { acl_index, retval }.encode(lead))
+}
+
+/// The neighbours that a message names; all addresses where it names none.
+fn watched(v2: bool, pid: u32, ip: &Address, if_index: u32) -> Watched {
+    let ip = ip.ip().filter(|ip| !ip.is_unspecified());
+    Watched {
+        v2,
+        pid,
+        ip,
+        if_index,
+    }
 }
 
 /// All messages with their numbers. The Go client takes the last one that begins with "sockclnt_delete_" for the request, so its reply

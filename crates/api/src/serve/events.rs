@@ -1,28 +1,30 @@
-//! Events: interfaces that come up, go down or are deleted, and stations that bridge domains learn and forget, told to clients that
-//! want to know.
+//! Events: interfaces that come up, go down or are deleted, neighbours ([`super::neighbors`]), and stations that bridge domains learn and
+//! forget, told to clients that want to know.
 //!
-//! Interfaces are found by comparing what the router has with what it had a moment ago; of stations the router keeps a list of news. A
-//! client has a mailbox of bounded size; one that does not empty it loses its connection, never the server its memory.
+//! Interfaces and neighbours are found by comparing what the router has with what it had a moment ago; of stations the router keeps a list
+//! of news. A client has a mailbox of bounded size; one that does not empty it loses its connection, never the server its memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use parshall_control::{MacAction, MacNews, Router};
 use parshall_vpp_wire::msg::{
-    IfStatusFlags, L2MacsEvent, MacEntry, MacEventAction, SwInterfaceEvent,
+    IfStatusFlags, IpNeighborEvent, IpNeighborEventV2, L2MacsEvent, MacEntry, MacEventAction,
+    SwInterfaceEvent,
 };
 use parshall_vpp_wire::{Lead, Message};
 
 use super::Shared;
+use super::neighbors::Watched;
 use crate::handlers::interface::status;
 
 /// Interfaces and stations that a client may not have been told of yet.
-const WAITING: usize = 65_536;
+pub(super) const WAITING: usize = 65_536;
 /// Milliseconds between two looks at stations until a client says otherwise.
 pub(super) const SCAN_DELAY: u32 = 100;
 
@@ -31,6 +33,8 @@ pub(super) const SCAN_DELAY: u32 = 100;
 pub(super) enum Event {
     Interface(SwInterfaceEvent),
     Macs(L2MacsEvent),
+    Neighbor(IpNeighborEvent),
+    NeighborV2(IpNeighborEventV2),
 }
 
 impl Event {
@@ -45,13 +49,22 @@ impl Event {
                 (e.client_index, e.pid) = (client_index, pid);
                 e.encode(Lead::default())
             }
+            // A client can have asked for neighbours more than once: these know who for.
+            Event::Neighbor(mut e) => {
+                e.client_index = client_index;
+                e.encode(Lead::default())
+            }
+            Event::NeighborV2(mut e) => {
+                e.client_index = client_index;
+                e.encode(Lead::default())
+            }
         }
     }
 
     /// How many things it tells of.
     fn len(&self) -> usize {
         match self {
-            Event::Interface(_) => 1,
+            Event::Interface(_) | Event::Neighbor(_) | Event::NeighborV2(_) => 1,
             Event::Macs(e) => e.mac.len(),
         }
     }
@@ -72,6 +85,8 @@ pub(super) struct Mailbox {
     interfaces: AtomicUsize,
     /// Most stations in a message, 0 = it does not want to know of them.
     macs: AtomicUsize,
+    /// Neighbours it wants to know of.
+    neighbors: Mutex<Vec<Watched>>,
     /// `None` when there were too many.
     waiting: Mutex<Option<Waiting>>,
     /// Written to when there is something.
@@ -89,6 +104,7 @@ impl Mailbox {
             pids: Default::default(),
             interfaces: AtomicUsize::new(0),
             macs: AtomicUsize::new(0),
+            neighbors: Mutex::default(),
             waiting: Mutex::new(Some(Waiting::default())),
             wake,
             woken,
@@ -107,13 +123,20 @@ impl Mailbox {
         self.macs.store(most, Ordering::Release);
     }
 
+    /// The neighbours it wants to know of.
+    pub fn neighbors(&self) -> MutexGuard<'_, Vec<Watched>> {
+        self.neighbors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The process number that the client gave for events of this kind.
     pub fn pid(&self, event: &Event) -> u32 {
         let kind = usize::from(matches!(event, Event::Macs(_)));
         self.pids[kind].load(Ordering::Acquire)
     }
 
-    fn put(&self, events: Vec<Event>) {
+    pub(super) fn put(&self, events: Vec<Event>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(w) = waiting.as_mut() {
             w.len += events.iter().map(Event::len).sum::<usize>();
@@ -284,7 +307,7 @@ mod tests {
             events
                 .map(|e| match e {
                     Event::Interface(e) => (e.sw_if_index, e.flags.0, e.deleted),
-                    Event::Macs(_) => panic!("stations"),
+                    other => panic!("{other:?}"),
                 })
                 .collect()
         };
@@ -311,7 +334,7 @@ mod tests {
         let sizes: Vec<usize> = events.iter().map(Event::len).collect();
         assert_eq!(sizes, [10, 10, 5]);
         let Event::Macs(first) = &events[0] else {
-            panic!("interfaces")
+            panic!("{events:?}")
         };
         let MacEntry { action, .. } = first.mac[0];
         assert_eq!(action, MacEventAction::MAC_EVENT_ACTION_API_MOVE);

@@ -5,6 +5,7 @@
 
 mod client;
 mod events;
+mod neighbors;
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
@@ -66,6 +67,8 @@ struct Shared {
     limiter: Limiter,
     /// Milliseconds between two looks at what bridge domains learned.
     scan_delay: AtomicU32,
+    /// Neighbours as they were last seen.
+    neighbors: Mutex<neighbors::Neighbors>,
     /// A client has left since freed memory was given back.
     left: AtomicBool,
 }
@@ -73,6 +76,12 @@ struct Shared {
 impl Shared {
     fn mailboxes(&self) -> MutexGuard<'_, HashMap<u32, Arc<Mailbox>>> {
         self.mailboxes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn neighbors(&self) -> MutexGuard<'_, neighbors::Neighbors> {
+        self.neighbors
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +141,7 @@ fn attend(shared: &Shared) {
     let mut given_back = Instant::now();
     while !shared.stop.load(Ordering::Acquire) {
         std::thread::sleep(PERIOD);
-        if watch.turn(shared).is_none() {
+        if watch.turn(shared).is_none() || neighbors::turn(shared).is_none() {
             return;
         }
         if given_back.elapsed() >= GIVE_BACK && shared.left.swap(false, Ordering::AcqRel) {
@@ -165,6 +174,7 @@ impl ApiServer {
             mailboxes: Mutex::default(),
             limiter: Limiter::default(),
             scan_delay: AtomicU32::new(events::SCAN_DELAY),
+            neighbors: Mutex::default(),
             left: AtomicBool::new(false),
         });
         let listening = SocketServerConfig {

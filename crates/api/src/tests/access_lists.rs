@@ -49,3 +49,70 @@ fn access_lists_come_back_as_they_were_put_in() {
     });
     assert_eq!((wrong.retval, wrong.acl_index), (-6, u32::MAX));
 }
+
+#[test]
+fn mac_ip_lists_are_one_an_interface_and_leave_with_it() {
+    let world = World::new(|_| ());
+    let mut c = world.client();
+    let _: PgCreateInterfaceV3Reply = c.ask(&PgCreateInterfaceV3::default());
+    let rule = MacipAclRule {
+        is_permit: AclAction::ACL_ACTION_API_PERMIT,
+        src_mac: [2, 0, 0, 0, 0, 1],
+        src_mac_mask: [0xFF; 6],
+        src_prefix: net("2001:db8::", 32),
+    };
+    let list = MacipAclAddReplace {
+        acl_index: u32::MAX,
+        tag: "stations".into(),
+        r: vec![rule; 2],
+    };
+    let made: MacipAclAddReplaceReply = c.ask(&list);
+    assert_eq!((made.retval, made.acl_index), (0, 0));
+    let wrong: MacipAclAddReplaceReply = c.ask(&MacipAclAddReplace {
+        acl_index: 7,
+        ..list.clone()
+    });
+    assert_eq!((wrong.retval, wrong.acl_index), (-6, u32::MAX));
+    let told: Vec<MacipAclDetails> = c.dump(&MacipAclDump { acl_index: 0 });
+    assert_eq!(
+        (told.len(), &told[0].tag, &told[0].r),
+        (1, &list.tag, &list.r)
+    );
+    let mut put = |is_add, sw_if_index, acl_index| -> i32 {
+        let m = MacipAclInterfaceAddDel {
+            is_add,
+            sw_if_index,
+            acl_index,
+        };
+        c.ask::<_, MacipAclInterfaceAddDelReply>(&m).retval
+    };
+    assert_eq!(
+        (put(true, 1, 7), put(true, 9, 0), put(false, 1, 0)),
+        (-6, -2, -6)
+    );
+    assert_eq!(
+        (put(true, 1, 0), put(false, 1, 0), put(true, 1, 0)),
+        (0, 0, 0)
+    );
+    let held: MacipAclInterfaceGetReply = c.ask(&MacipAclInterfaceGet::default());
+    assert_eq!(held.acls, [u32::MAX, 0]);
+    let lists = MacipAclInterfaceListDump {
+        sw_if_index: u32::MAX,
+    };
+    let held: Vec<MacipAclInterfaceListDetails> = c.dump(&lists);
+    assert_eq!((held.len(), &held[0].acls), (1, &vec![0]));
+    assert!(
+        c.cli("show acl-plugin macip acl")
+            .1
+            .contains("2001:db8::/32")
+    );
+    assert!(c.cli("show acl-plugin macip interface").1.contains("pg0"));
+    let gone: PgDeleteInterfaceReply = c.ask(&PgDeleteInterface { sw_if_index: 1 });
+    assert_eq!(gone.retval, 0);
+    let held: Vec<MacipAclInterfaceListDetails> = c.dump(&lists);
+    assert!(held.is_empty());
+    for retval in [0, -6] {
+        let gone: MacipAclDelReply = c.ask(&MacipAclDel { acl_index: 0 });
+        assert_eq!(gone.retval, retval);
+    }
+}

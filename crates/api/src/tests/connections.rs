@@ -43,6 +43,54 @@ fn events_tell_of_state_and_deletion() {
 }
 
 #[test]
+fn neighbours_are_told_to_those_who_watch_them() {
+    let world = World::new(|_| ());
+    let (mut watcher, mut c) = (world.client(), world.client());
+    let _: CreateLoopbackReply = c.ask(&CreateLoopback::default());
+    let _: SwInterfaceAddDelAddressReply = c.ask(&SwInterfaceAddDelAddress {
+        sw_if_index: 1,
+        is_add: true,
+        prefix: net("10.0.0.1", 24),
+        ..SwInterfaceAddDelAddress::default()
+    });
+    let wanted = WantIpNeighborEventsV2 {
+        enable: true,
+        pid: 5,
+        sw_if_index: 1,
+        ip: net("10.0.0.9", 32).address,
+    };
+    let reply: WantIpNeighborEventsV2Reply = watcher.ask(&wanted);
+    assert_eq!(reply.retval, 0);
+    for (is_add, last) in [(true, 8), (true, 9), (false, 9)] {
+        let neighbor = IpNeighbor {
+            sw_if_index: 1,
+            mac_address: [2, 0, 0, 0, 0, last],
+            ip_address: net(&format!("10.0.0.{last}"), 32).address,
+            ..IpNeighbor::default()
+        };
+        let reply: IpNeighborAddDelReply = c.ask(&IpNeighborAddDel { is_add, neighbor });
+        assert_eq!(reply.retval, 0);
+        if last == 9 {
+            let event = watcher.next::<IpNeighborEventV2>().1;
+            assert_eq!((event.pid, event.neighbor.mac_address[5]), (5, 9));
+            let flag = match is_add {
+                true => IpNeighborEventFlags::IP_NEIGHBOR_API_EVENT_FLAG_ADDED,
+                false => IpNeighborEventFlags::IP_NEIGHBOR_API_EVENT_FLAG_REMOVED,
+            };
+            assert_eq!(event.flags, flag);
+        }
+    }
+    for retval in [0, -6] {
+        let end = WantIpNeighborEventsV2 {
+            enable: false,
+            ..wanted.clone()
+        };
+        let reply: WantIpNeighborEventsV2Reply = watcher.ask(&end);
+        assert_eq!(reply.retval, retval);
+    }
+}
+
+#[test]
 fn what_is_not_there_is_refused_and_the_connection_goes_on() {
     let world = World::new(|_| ());
     let mut c = world.client();

@@ -111,7 +111,12 @@ fn refusals_about_bridge_domains_have_vpps_numbers() {
         bd_id: 10,
         learn_limit: 5,
     });
-    assert_eq!(limit.retval, -9);
+    assert_eq!(limit.retval, 0);
+    let limit: BridgeDomainSetLearnLimitReply = c.ask(&BridgeDomainSetLearnLimit {
+        bd_id: 0,
+        learn_limit: 5,
+    });
+    assert_eq!(limit.retval, -121);
     for (sw_if_index, retval) in [(2, 0), (2, -2), (0, -2)] {
         let gone: BviDeleteReply = c.ask(&BviDelete { sw_if_index });
         assert_eq!(gone.retval, retval, "{sw_if_index}");
@@ -193,4 +198,66 @@ fn stations_and_addresses_of_a_domain_are_told_of() {
         let reply: BdIpMacAddDelReply = c.ask(&change(false));
         assert_eq!(reply.retval, retval);
     }
+}
+
+#[test]
+fn learn_limits_are_a_domains_own_or_the_default() {
+    let world = World::new(|_| ());
+    let mut c = world.client();
+    let default = BridgeDomainSetDefaultLearnLimit { learn_limit: 4 };
+    let reply: BridgeDomainSetDefaultLearnLimitReply = c.ask(&default);
+    assert_eq!(reply.retval, 0);
+    for id in [1, 2] {
+        let made: BridgeDomainAddDelV2Reply = c.ask(&domain(id, true));
+        assert_eq!(made.retval, 0);
+    }
+    let own = BridgeDomainSetLearnLimit {
+        bd_id: 2,
+        learn_limit: 5,
+    };
+    let reply: BridgeDomainSetLearnLimitReply = c.ask(&own);
+    assert_eq!(reply.retval, 0);
+    let limit = |id| {
+        let job = move |r: &mut Router| r.bridge_domain(id).map(|d| d.config.learn_limit).ok();
+        world.asker.ask(job).flatten().flatten()
+    };
+    assert_eq!((limit(1), limit(2)), (Some(4), Some(5)));
+}
+
+#[test]
+fn owners_of_addresses_are_of_both_families() {
+    let world = World::new(|_| ());
+    let mut c = world.client();
+    let _: BridgeDomainAddDelV2Reply = c.ask(&domain(1, true));
+    let entry = |ip: &str, len| BdIpMac {
+        bd_id: 1,
+        ip: net(ip, len).address,
+        mac: [2, 0, 0, 0, 0, 9],
+    };
+    let entries = [entry("10.0.0.9", 32), entry("2001:db8::9", 128)];
+    for entry in &entries {
+        let reply: BdIpMacAddDelReply = c.ask(&BdIpMacAddDel {
+            is_add: true,
+            entry: entry.clone(),
+        });
+        assert_eq!(reply.retval, 0);
+    }
+    let all = BdIpMacDump { bd_id: 1 };
+    let told: Vec<BdIpMacDetails> = c.dump(&all);
+    let told: Vec<BdIpMac> = told.into_iter().map(|d| d.entry).collect();
+    assert_eq!(told, entries);
+    let other = BdIpMac {
+        mac: [2, 0, 0, 0, 0, 8],
+        ..entries[1].clone()
+    };
+    for (entry, retval) in [(other, -1), (entries[1].clone(), 0)] {
+        let reply: BdIpMacAddDelReply = c.ask(&BdIpMacAddDel {
+            is_add: false,
+            entry,
+        });
+        assert_eq!(reply.retval, retval);
+    }
+    let reply: BdIpMacFlushReply = c.ask(&BdIpMacFlush { bd_id: 1 });
+    let told: Vec<BdIpMacDetails> = c.dump(&all);
+    assert_eq!((reply.retval, told.len()), (0, 0));
 }

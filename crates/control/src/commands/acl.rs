@@ -65,6 +65,30 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         handler: show,
     },
     command(
+        "show acl-plugin tables",
+        "The same as `show acl-plugin acl`: where VPP's users look for what lists were compiled to",
+        show,
+    ),
+    CommandSpec {
+        pattern: "show acl-plugin sessions [verbose <level:u32>]",
+        help: "Say that there are no sessions",
+        detail: "Rules here have no memory: there is no permit+reflect.",
+        params: &[("level", "How much VPP would show")],
+        handler: |_, _, _| {
+            Ok(Output::Text(
+                "no sessions: rules have no memory here\n".into(),
+            ))
+        },
+    },
+    command(
+        "show classify tables [verbose]",
+        "Say that there are no classify tables",
+        |_, _, _| {
+            let text = "no classify tables: access lists have classifiers of their own (show acl-plugin acl)\n";
+            Ok(Output::Text(text.into()))
+        },
+    ),
+    command(
         "show acl-plugin interface [sw_if_index <sw_if_index:u32> | <if:interface>]",
         "Show the access lists of interfaces, and what matched no rule",
         show_interfaces,

@@ -16,6 +16,7 @@ mod create;
 mod diagnostics;
 mod drops;
 mod logging;
+mod macip;
 mod memif;
 mod mpls;
 mod neighbor;
@@ -120,6 +121,10 @@ const TOPICS: &[(&str, &str)] = &[
         "show acl-plugin",
         "Access lists: rules, hits and where they hold",
     ),
+    (
+        "show acl-plugin macip",
+        "Which stations may send from which addresses",
+    ),
     ("set interface", "Settings of an interface"),
     ("set interface ip", "Addresses and table of an interface"),
     ("set interface l2", "Layer 2: cross-connect, VLAN tags"),
@@ -170,6 +175,7 @@ pub fn table() -> Result<Arc<CommandTable<Handler>>> {
         neighbor::COMMANDS,
         mpls::COMMANDS,
         acl::COMMANDS,
+        macip::COMMANDS,
         tunnel::COMMANDS,
         sflow::COMMANDS,
         talkers::COMMANDS,

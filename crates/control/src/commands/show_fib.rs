@@ -33,6 +33,11 @@ pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[
         "Show what routes take, by structure and by route",
         memory,
     ),
+    command(
+        "show ip fib mtrie",
+        "The same, where VPP's users look for it",
+        memory,
+    ),
 ];
 
 /// One way of a route.

@@ -13,7 +13,7 @@ use crate::text::centre;
 
 pub(super) const COMMANDS: &[CommandSpec<Handler>] = &[command(
     "show vlib graph [<node:name node>]",
-    "Show graph nodes, and which node leads to which",
+    "Show graph nodes, and which node leads to which; of a name that is none, nothing",
     graph,
 )];
 
@@ -26,9 +26,6 @@ struct ShownNode {
 
 fn graph(r: &mut Router, args: &Args, cx: &Context) -> Result<Output> {
     let only = args.get::<&str>("node");
-    if let Some(name) = only {
-        r.engine.node(name)?;
-    }
     let specs = r.engine.graph.specs();
     let mut edges: BTreeSet<(&str, &str)> = specs
         .iter()

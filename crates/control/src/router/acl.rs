@@ -38,6 +38,14 @@ impl Acl {
     pub fn rules(&self) -> &[Rule] {
         &self.list.rules
     }
+    /// Tells its rules from those it had before.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+    /// Packets and bytes that rule `rule` has decided in a worker since the list has these rules.
+    pub fn hits_of(&self, worker: usize, rule: usize) -> (u64, u64) {
+        self.list.hits.of_worker(worker, rule)
+    }
     /// Packets and bytes that rule `rule` has decided since the list has these rules.
     pub fn hits(&self, rule: usize) -> (u64, u64) {
         self.list.hits.get(rule)
@@ -88,6 +96,10 @@ impl Default for AclState {
 }
 
 impl AclState {
+    /// All lists by number.
+    pub fn lists(&self) -> impl Iterator<Item = (u32, &Acl)> {
+        self.lists.iter().map(|(n, acl)| (*n, acl))
+    }
     /// Numbers and names of an interface's lists: of the way in, and of the way out.
     pub(super) fn names(&self, if_index: u32) -> AclNames {
         let Some(lists) = self.interfaces.get(&if_index) else {
@@ -101,7 +113,7 @@ impl AclState {
 impl Router {
     /// All access lists by number.
     pub fn acls(&self) -> impl Iterator<Item = (u32, &Acl)> {
-        self.acls.lists.iter().map(|(n, acl)| (*n, acl))
+        self.acls.lists()
     }
     /// An access list.
     ///

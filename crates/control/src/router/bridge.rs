@@ -158,6 +158,21 @@ impl Router {
         Ok(())
     }
 
+    /// Stations that bridge domains made by the API learn at most, unless they are told otherwise; `None` = as many as there is
+    /// room for.
+    pub fn default_learn_limit(&self) -> Option<u32> {
+        self.bridges.default_learn_limit
+    }
+
+    /// Sets that, for bridge domains that are made from now on.
+    pub fn set_default_learn_limit(&mut self, limit: Option<u32>) {
+        let was = std::mem::replace(&mut self.bridges.default_learn_limit, limit);
+        self.undo(move |r| {
+            r.set_default_learn_limit(was);
+            Ok(())
+        });
+    }
+
     /// A bridge domain.
     ///
     /// # Errors

@@ -238,6 +238,7 @@ impl Router {
             self.disable_sflow(&name)?;
         }
         self.acl_interface_set_acl_list(index, Vec::new(), Vec::new())?;
+        self.set_macip(index, None)?;
         let crossed: Vec<String> = self
             .interfaces
             .iter()

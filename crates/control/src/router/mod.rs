@@ -15,6 +15,7 @@ mod discovery;
 mod drops;
 mod facts;
 mod interfaces;
+mod macip;
 mod memif;
 mod neighbors;
 mod placement;
@@ -45,6 +46,7 @@ pub use captures::{CapturePlan, CaptureState};
 pub use configuration::{ConfigAction, ConfigLanguage, ConfigPlan};
 pub use drops::DropRates;
 pub use facts::{SflowDefaults, ThreadFacts};
+pub use macip::MacipAcl;
 pub use sampling::{Sampling, header_range};
 pub use sflow::SflowState;
 pub use traces::TraceStore;
@@ -154,6 +156,7 @@ pub struct Router {
     pub(crate) memif_sockets: memif::MemifSockets,
     pub(crate) sflow: SflowState,
     pub(crate) acls: AclState,
+    pub(crate) macips: macip::MacipState,
     pub(crate) bgp: Bgp,
     pub(crate) bridges: Bridges,
     /// Interfaces made so far.
@@ -235,6 +238,7 @@ impl Router {
             bridges: Bridges::new(MacWriter::new(engine.shared.macs.clone())),
             sflow,
             acls: AclState::default(),
+            macips: macip::MacipState::default(),
             incarnations: 0,
             engine,
             factory,

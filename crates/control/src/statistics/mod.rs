@@ -5,6 +5,7 @@
 //! and for at most a hundredth of its time, from the moment that the first reader comes; before that it costs
 //! nothing. Values of all threads are kept apart: row 0 is the main thread, row n worker n - 1.
 
+mod acls;
 mod errors;
 mod interfaces;
 mod nodes;
@@ -22,7 +23,8 @@ use parshall_graph::Graph;
 use parshall_stats_segment::{Change, Full, Segment};
 
 use crate::interface::Interfaces;
-use crate::router::Router;
+use crate::router::{AclState, Router};
+use acls::AclRows;
 use errors::Errors;
 use interfaces::IfRows;
 use nodes::Nodes;
@@ -45,6 +47,7 @@ pub(crate) struct Sources<'r> {
     workers: Vec<Arc<WorkerCounters>>,
     graph: &'r Graph,
     interfaces: &'r Interfaces,
+    acls: &'r AclState,
     buffers: usize,
 }
 
@@ -54,6 +57,7 @@ pub(crate) struct Statistics {
     interfaces: IfRows,
     nodes: Nodes,
     errors: Errors,
+    acls: AclRows,
     system: System,
     /// Entries in front of the symlinks.
     fixed: usize,
@@ -87,6 +91,7 @@ impl Statistics {
             interfaces,
             nodes,
             errors,
+            acls: AclRows::default(),
             system,
             wanted: false,
             due: 0,
@@ -100,13 +105,18 @@ impl Statistics {
     fn reshape(&mut self, from: &Sources<'_>) {
         let new_errors = self.errors.look(from);
         let new_interfaces = self.interfaces.look(from);
-        if !new_interfaces && !new_errors {
+        let new_acls = self.acls.look(from);
+        if !new_interfaces && !new_errors && !new_acls {
             return;
         }
         let done = self.segment.change(|c| {
             self.interfaces.reshape(c)?;
             self.errors.reshape(c)?;
             c.drop_symlinks(self.fixed);
+            // Before the symlinks, since only those can be taken away.
+            let acls = self.acls.reshape(c, from);
+            self.fixed = c.entries();
+            acls?;
             // The convenient names come last: they are what is left out of a segment that is too small.
             self.errors.name(c, from)?;
             self.nodes.name(c, from)?;
@@ -124,6 +134,7 @@ impl Statistics {
         self.reshape(from);
         self.interfaces.copy(&self.segment, from);
         self.errors.copy(&self.segment, from);
+        self.acls.copy(&self.segment, from);
         self.nodes.copy(&self.segment, from);
         self.system.copy(&self.segment, from, now);
     }
@@ -174,6 +185,7 @@ impl Router {
             workers: self.engine.counters().cloned().collect(),
             graph: &self.engine.graph,
             interfaces: &self.interfaces,
+            acls: &self.acls,
             buffers: self.engine.config().buffers,
         }
     }
