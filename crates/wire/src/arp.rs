@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::field::{array_at, put, put_u16, u16_at};
+use crate::view::view;
 use crate::{EtherType, MacAddr, Result, WireError};
 
 /// What the sender wants.
@@ -28,44 +29,13 @@ mod at {
     pub const TPA: usize = 24;
 }
 
-/// Bytes of a packet for Ethernet and IPv4.
-pub const PACKET_LEN: usize = 28;
-
-/// A view of an ARP packet for Ethernet and IPv4. The address accessors are meaningful only if
-/// the type and length fields say Ethernet and IPv4, which `Repr::parse` tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of an ARP packet for Ethernet and IPv4. The address accessors are meaningful only if
+    /// the type and length fields say Ethernet and IPv4, which `Repr::parse` tests.
+    Packet, "Bytes of a packet for Ethernet and IPv4." PACKET_LEN = 28
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Bytes of a packet for Ethernet and IPv4.
-    pub const PACKET_LEN: usize = PACKET_LEN;
-
-    /// A view without the length check: accessors panic under 28 bytes.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Packet<T> {
-        Packet { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` under 28 bytes.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Packet<T>> {
-        if buffer.as_ref().len() < PACKET_LEN {
-            return Err(WireError::Truncated);
-        }
-        Ok(Packet { buffer })
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// The hardware type; 1 is Ethernet.
     #[inline]
     pub fn hardware_type(&self) -> u16 {

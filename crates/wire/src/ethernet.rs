@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::field::{array_at, put, put_u16, u16_at};
+use crate::view::view;
 use crate::{MacAddr, Result, WireError};
 
 /// The type field of a frame or VLAN tag (IANA "IEEE 802 Numbers").
@@ -67,10 +68,9 @@ impl fmt::Display for EtherType {
     }
 }
 
-/// A view of a frame: destination, source, type, payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of a frame: destination, source, type, payload.
+    Frame, "Bytes in front of the payload." HEADER_LEN = 14
 }
 
 mod at {
@@ -79,37 +79,7 @@ mod at {
     pub const ETHERTYPE: usize = 12;
 }
 
-/// Bytes in front of the payload.
-pub const HEADER_LEN: usize = 14;
-
 impl<T: AsRef<[u8]>> Frame<T> {
-    /// Bytes in front of the payload.
-    pub const HEADER_LEN: usize = HEADER_LEN;
-
-    /// A view without the length check: accessors panic if the header is not all there.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Frame<T> {
-        Frame { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` under 14 bytes.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Frame<T>> {
-        if buffer.as_ref().len() < HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
-        Ok(Frame { buffer })
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// The destination address.
     #[inline]
     pub fn dst_addr(&self) -> MacAddr {

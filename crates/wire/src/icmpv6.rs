@@ -7,6 +7,7 @@ use std::net::Ipv6Addr;
 
 use crate::checksum::pseudo_v6;
 use crate::field::{put_u16, put_u32, u16_at, u32_at};
+use crate::view::view;
 use crate::{IpProtocol, Result, WireError};
 
 /// A message type.
@@ -59,43 +60,12 @@ mod at {
     pub const SEQ: usize = 6;
 }
 
-/// Bytes of the header.
-pub const HEADER_LEN: usize = 8;
-
-/// A view of a message; its bytes must be the upper layer of the packet and no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of a message; its bytes must be the upper layer of the packet and no more.
+    Packet, "Bytes of the header." HEADER_LEN = 8
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Bytes of the header.
-    pub const HEADER_LEN: usize = HEADER_LEN;
-
-    /// A view without the length check: accessors panic under 8 bytes.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Packet<T> {
-        Packet { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` under 8 bytes.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Packet<T>> {
-        if buffer.as_ref().len() < HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
-        Ok(Packet { buffer })
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     /// The whole message.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use crate::checksum::{checksum, update_u16};
 use crate::field::{array_at, put, put_u16, u16_at};
+use crate::view::view;
 use crate::{IpProtocol, Result, WireError};
 
 mod at {
@@ -19,61 +20,29 @@ mod at {
     pub const DST: usize = 16;
 }
 
-/// Bytes of a header without options.
-pub const HEADER_LEN: usize = 20;
-
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
 
-/// A view of a packet; the buffer may be longer than the packet (link padding).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of a packet; the buffer may be longer than the packet (link padding).
+    Packet, "Bytes of a header without options." HEADER_LEN = 20,
+    /// `Truncated` if the packet that it announces is not all there, `BadLength` if the
+    /// header length is under 20 or over the total length. Version and checksum are not judged.
+    claims check_claims
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Bytes of a header without options.
-    pub const HEADER_LEN: usize = HEADER_LEN;
-
-    /// A view without the length check: accessors of fixed fields panic under 20 bytes.
     #[inline]
-    pub const fn new_unchecked(buffer: T) -> Packet<T> {
-        Packet { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` if the header or the packet it announces is not all there, `BadLength` if the
-    /// header length is under 20 or over the total length. Version and checksum are not judged.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Packet<T>> {
-        let packet = Packet { buffer };
-        packet.check_len()?;
-        Ok(packet)
-    }
-
-    #[inline]
-    fn check_len(&self) -> Result<()> {
-        let len = self.buffer.as_ref().len();
-        if len < HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
+    fn check_claims(&self) -> Result<()> {
         let (header, total) = (self.header_len(), usize::from(self.total_len()));
         if header < HEADER_LEN || header > total {
             return Err(WireError::BadLength);
         }
-        if total > len {
+        if total > self.buffer.as_ref().len() {
             return Err(WireError::Truncated);
         }
         Ok(())
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// The version, 4 in every valid packet.

@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use crate::field::{array_at, put, put_u16, put_u32, u16_at, u32_at};
+use crate::view::view;
 use crate::{IpProtocol, Result, WireError};
 
 mod at {
@@ -13,9 +14,6 @@ mod at {
     pub const SRC: usize = 8;
     pub const DST: usize = 24;
 }
-
-/// Bytes of the fixed header.
-pub const HEADER_LEN: usize = 40;
 
 /// How many extension headers a walk steps over before it gives up. RFC 8200 needs six in one
 /// packet; the bound keeps a hostile chain from costing more than a packet should.
@@ -41,47 +39,21 @@ impl FlowLabel {
     }
 }
 
-/// A view of a packet; the buffer may be longer than the packet (link padding).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of a packet; the buffer may be longer than the packet (link padding).
+    Packet, "Bytes of the fixed header." HEADER_LEN = 40,
+    /// `Truncated` also if the payload that it announces is not all there. The version is
+    /// not judged. Jumbograms (RFC 2675) are not known: a length of 0 is an empty payload.
+    claims check_claims
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Bytes of the fixed header.
-    pub const HEADER_LEN: usize = HEADER_LEN;
-
-    /// A view without the length check: accessors of fixed fields panic under 40 bytes.
     #[inline]
-    pub const fn new_unchecked(buffer: T) -> Packet<T> {
-        Packet { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` if the header or the payload it announces is not all there. The version is
-    /// not judged. Jumbograms (RFC 2675) are not known: a length of 0 is an empty payload.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Packet<T>> {
-        let packet = Packet { buffer };
-        packet.check_len()?;
-        Ok(packet)
-    }
-
-    #[inline]
-    fn check_len(&self) -> Result<()> {
-        let len = self.buffer.as_ref().len();
-        if len < HEADER_LEN || len < HEADER_LEN + usize::from(self.payload_len()) {
+    fn check_claims(&self) -> Result<()> {
+        if self.total_len() > self.buffer.as_ref().len() {
             return Err(WireError::Truncated);
         }
         Ok(())
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// The version, 6 in every valid packet.

@@ -34,6 +34,7 @@ mod mpls;
 mod ndisc;
 mod tcp;
 mod udp;
+mod view;
 mod vlan;
 
 pub use arp::{Operation as ArpOperation, Packet as ArpPacket, Repr as ArpRepr};

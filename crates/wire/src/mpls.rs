@@ -1,10 +1,8 @@
 //! MPLS label stack entries (RFC 3032 section 2; traffic class per RFC 5462).
 
 use crate::field::{put_u32, u32_at};
+use crate::view::view;
 use crate::{Result, WireError};
-
-/// Bytes of a label stack entry.
-pub const ENTRY_LEN: usize = 4;
 
 /// How deep a [`Stack`] walk goes before it gives up: the deepest stack a router here imposes or
 /// reads, and a bound on what a hostile packet can cost.
@@ -79,40 +77,12 @@ impl TrafficClass {
     }
 }
 
-/// A view of one entry and what follows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LabelEntry<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of one entry and what follows it.
+    LabelEntry, "Bytes of a label stack entry." ENTRY_LEN = 4
 }
 
 impl<T: AsRef<[u8]>> LabelEntry<T> {
-    /// Bytes of a label stack entry.
-    pub const ENTRY_LEN: usize = ENTRY_LEN;
-
-    /// A view without the length check: accessors panic under 4 bytes.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> LabelEntry<T> {
-        LabelEntry { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` under 4 bytes.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<LabelEntry<T>> {
-        if buffer.as_ref().len() < ENTRY_LEN {
-            return Err(WireError::Truncated);
-        }
-        Ok(LabelEntry { buffer })
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     #[inline]
     fn word(&self) -> u32 {
         u32_at(self.buffer.as_ref(), 0)

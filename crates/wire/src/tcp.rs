@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use crate::field::{put_u16, put_u32, u16_at, u32_at};
 use crate::udp::pseudo;
+use crate::view::view;
 use crate::{IpProtocol, Result, WireError};
 
 mod at {
@@ -19,9 +20,6 @@ mod at {
     pub const CHECKSUM: usize = 16;
     pub const URGENT: usize = 18;
 }
-
-/// Bytes of a header without options.
-pub const HEADER_LEN: usize = 20;
 
 /// The eight control bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -79,50 +77,21 @@ impl fmt::Display for Flags {
     }
 }
 
-/// A view of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of a segment.
+    Packet, "Bytes of a header without options." HEADER_LEN = 20,
+    /// `Truncated` also if the header is longer than that, `BadLength` if it claims to be shorter than 20.
+    claims check_claims
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Bytes of a header without options.
-    pub const HEADER_LEN: usize = HEADER_LEN;
-
-    /// A view without the length check: accessors of fixed fields panic under 20 bytes.
     #[inline]
-    pub const fn new_unchecked(buffer: T) -> Packet<T> {
-        Packet { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` if the header is not all there, `BadLength` if its length is under 20.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Packet<T>> {
-        let packet = Packet { buffer };
-        packet.check_len()?;
-        Ok(packet)
-    }
-
-    #[inline]
-    fn check_len(&self) -> Result<()> {
-        let len = self.buffer.as_ref().len();
-        if len < HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
+    fn check_claims(&self) -> Result<()> {
         match self.header_len() {
             claimed if claimed < HEADER_LEN => Err(WireError::BadLength),
-            claimed if claimed > len => Err(WireError::Truncated),
+            claimed if claimed > self.buffer.as_ref().len() => Err(WireError::Truncated),
             _ => Ok(()),
         }
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// The source port.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::checksum::{Checksum, pseudo_v4, pseudo_v6};
 use crate::field::{put_u16, u16_at};
+use crate::view::view;
 use crate::{IpProtocol, Result, WireError};
 
 mod at {
@@ -13,13 +14,11 @@ mod at {
     pub const CHECKSUM: usize = 6;
 }
 
-/// Bytes of the header.
-pub const HEADER_LEN: usize = 8;
-
-/// A view of a datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of a datagram.
+    Packet, "Bytes of the header." HEADER_LEN = 8,
+    /// `Truncated` also if the payload is not all there, `BadLength` if the length is under 8.
+    claims check_claims
 }
 
 /// The pseudo-header of either family, or `None` when the families differ.
@@ -32,43 +31,13 @@ pub(crate) fn pseudo(src: IpAddr, dst: IpAddr, protocol: IpProtocol, len: u16) -
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// Bytes of the header.
-    pub const HEADER_LEN: usize = HEADER_LEN;
-
-    /// A view without the length check: accessors of fixed fields panic under 8 bytes.
     #[inline]
-    pub const fn new_unchecked(buffer: T) -> Packet<T> {
-        Packet { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` if header or payload is not all there, `BadLength` if the length is under 8.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Packet<T>> {
-        let packet = Packet { buffer };
-        packet.check_len()?;
-        Ok(packet)
-    }
-
-    #[inline]
-    fn check_len(&self) -> Result<()> {
-        let len = self.buffer.as_ref().len();
-        if len < HEADER_LEN {
-            return Err(WireError::Truncated);
-        }
+    fn check_claims(&self) -> Result<()> {
         match usize::from(self.len_field()) {
             claimed if claimed < HEADER_LEN => Err(WireError::BadLength),
-            claimed if claimed > len => Err(WireError::Truncated),
+            claimed if claimed > self.buffer.as_ref().len() => Err(WireError::Truncated),
             _ => Ok(()),
         }
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
     }
 
     /// The source port.

@@ -4,6 +4,7 @@
 //! two bytes of control information, then the type of what follows.
 
 use crate::field::{put_u16, u16_at};
+use crate::view::view;
 use crate::{EtherType, Result, WireError};
 
 /// A VLAN identifier, 0 to 4094: 0 marks a frame with a priority only, 4095 is reserved.
@@ -45,43 +46,12 @@ impl Priority {
     }
 }
 
-/// A view of a tag and what follows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tag<T: AsRef<[u8]>> {
-    buffer: T,
+view! {
+    /// A view of a tag and what follows it.
+    Tag, "Bytes of a tag behind its type." TAG_LEN = 4
 }
 
-/// Bytes of a tag behind its type.
-pub const TAG_LEN: usize = 4;
-
 impl<T: AsRef<[u8]>> Tag<T> {
-    /// Bytes of a tag behind its type.
-    pub const TAG_LEN: usize = TAG_LEN;
-
-    /// A view without the length check: accessors panic if the tag is not all there.
-    #[inline]
-    pub const fn new_unchecked(buffer: T) -> Tag<T> {
-        Tag { buffer }
-    }
-
-    /// A view whose accessors cannot panic.
-    ///
-    /// # Errors
-    /// `Truncated` under 4 bytes.
-    #[inline]
-    pub fn new_checked(buffer: T) -> Result<Tag<T>> {
-        if buffer.as_ref().len() < TAG_LEN {
-            return Err(WireError::Truncated);
-        }
-        Ok(Tag { buffer })
-    }
-
-    /// The bytes back.
-    #[inline]
-    pub fn into_inner(self) -> T {
-        self.buffer
-    }
-
     #[inline]
     fn tci(&self) -> u16 {
         u16_at(self.buffer.as_ref(), 0)
