@@ -35,7 +35,7 @@ Upstream-Name: parshall
 Source: https://github.com/parshall/parshall
 
 Files: *
-Copyright: the Parshall authors
+Copyright: 2026 the Parshall authors
 License: Apache-2.0
  On Debian systems the full text of the Apache License 2.0 is in /usr/share/common-licenses/Apache-2.0.
 TEXT
